@@ -1,0 +1,309 @@
+"""Every error agentkit raises, under one root.
+
+AgentKitError
+├── ConfigurationError            something was put together wrongly; fix the code
+│   └── CapabilityError
+├── AgentError
+│   ├── AgentNameError
+│   ├── AgentCallError            a call that the stub can't carry
+│   ├── AgentDestroyedError
+│   └── AgentGoneError            this instance was evicted, crashed or given up; it can't write any more
+├── RuntimeClosedError
+├── StateError
+├── TransactionConflictError
+├── PayloadError                  a value that JSON can't carry or an annotation refuses
+├── QuotaError
+├── JobError
+│   ├── JobOwnedByOtherError
+│   ├── JobTimeoutError
+│   ├── RunAbandonedError
+│   └── UnknownRunError
+├── ScheduleError
+│   ├── CronError
+│   ├── ParseError                a sentence no schedule could be made of
+│   ├── ScheduleNotClearError
+│   └── NothingToScheduleError
+└── StoreError
+    ├── FencedError
+    ├── StoreInUseError
+    ├── StoreTooNewError
+    └── StoreUnavailableError     disk full, read-only, damaged
+"""
+
+from __future__ import annotations
+
+
+class AgentKitError(Exception):
+    """Root of every error agentkit raises."""
+
+
+class ConfigurationError(AgentKitError):
+    """Something was put together wrongly: an option, a class, a URL."""
+
+
+class CapabilityError(ConfigurationError):
+    """A capability was installed too late, or two share an id."""
+
+
+class AgentError(AgentKitError):
+    """A call to an agent could not be carried out."""
+
+
+class AgentNameError(AgentError, ValueError):
+    """A name that no agent can have.
+
+    Attributes:
+        name: What was given.
+    """
+
+    def __init__(self, name: object, reason: str) -> None:
+        self.name = name
+        shown = repr(name)
+        if len(shown) > 60:
+            shown = f"{shown[:50]}… ({len(shown)} characters)"
+        super().__init__(
+            f"agent name {shown} {reason}; use 1 to 1,024 bytes of text without control characters"
+        )
+
+
+class AgentCallError(AgentError, TypeError):
+    """Only public coroutine methods can be called through a stub."""
+
+
+class AgentDestroyedError(AgentError):
+    """The agent is being destroyed.
+
+    Attributes:
+        agent: ``Class/name``.
+    """
+
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        super().__init__(
+            f"{agent} is being destroyed; once that is done, a new call starts an empty agent"
+        )
+
+
+class AgentGoneError(AgentError):
+    """This instance, or this run of it, lost the right to write.
+
+    Attributes:
+        agent: ``Class/name``.
+    """
+
+    def __init__(self, agent: str, reason: str) -> None:
+        self.agent = agent
+        super().__init__(
+            f"{agent} can't write any more: {reason}; reach the live instance through runtime.get()"
+        )
+
+
+class RuntimeClosedError(AgentKitError, RuntimeError):
+    """The runtime is not serving: not started yet, draining, or closed."""
+
+
+class StateError(AgentKitError, ValueError):
+    """The stored state doesn't fit the state model any more.
+
+    Attributes:
+        agent: ``Class/name``.
+        fields: Dotted paths of what doesn't fit.
+    """
+
+    def __init__(self, agent: str, fields: list[str], detail: str) -> None:
+        self.agent = agent
+        self.fields = fields
+        super().__init__(
+            f"state of {agent} doesn't fit its model at {', '.join(fields)}: {detail}; "
+            "define migrate_state(raw) to convert it"
+        )
+
+
+class TransactionConflictError(AgentKitError):
+    """Something a transaction had read was changed by other code before it was left.
+
+    Attributes:
+        changed: What was read and changed since.
+    """
+
+    def __init__(self, agent: str, changed: list[str]) -> None:
+        self.changed = changed
+        super().__init__(
+            f"transaction of {agent} stored nothing: {', '.join(changed)} changed meanwhile; run it again"
+        )
+
+
+class PayloadError(AgentKitError, ValueError):
+    """A value can't be stored as JSON, or its annotation refuses it.
+
+    Attributes:
+        path: Where in the value, such as ``payload.items[3]``.
+    """
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path = path
+        super().__init__(f"{path}: {reason}")
+
+
+class QuotaError(AgentKitError, ValueError):
+    """A safety limit was reached.
+
+    Attributes:
+        quota: Name of the option that raises it.
+        limit: Its value.
+    """
+
+    def __init__(self, quota: str, limit: int, what: str) -> None:
+        self.quota = quota
+        self.limit = limit
+        super().__init__(f"{what}; the limit is {quota}={limit:,}, raise it if this is meant")
+
+
+class JobError(AgentKitError):
+    """A job could not be stored or run."""
+
+
+class JobOwnedByOtherError(JobError):
+    """A job id is already in use by another owner.
+
+    Attributes:
+        job_id: The id that was pushed.
+        owner: Who holds that id now.
+    """
+
+    def __init__(self, job_id: str, owner: str) -> None:
+        self.job_id = job_id
+        self.owner = owner
+        super().__init__(f"job id {job_id!r} belongs to {owner!r}; push under another id")
+
+
+class JobTimeoutError(JobError, TimeoutError):
+    """A run took longer than its ``timeout`` and was cancelled.
+
+    Attributes:
+        job_id: The job.
+        seconds: Its timeout.
+    """
+
+    def __init__(self, job_id: str, seconds: float) -> None:
+        self.job_id = job_id
+        self.seconds = seconds
+        super().__init__(f"job {job_id!r} ran longer than its timeout of {seconds:g} s")
+
+
+class RunAbandonedError(JobError):
+    """A run went on after its cancellation and was left behind.
+
+    Attributes:
+        job_id: The job.
+    """
+
+    def __init__(self, job_id: str) -> None:
+        self.job_id = job_id
+        super().__init__(
+            f"a run of job {job_id!r} did not stop when cancelled and was abandoned; it can't write any more"
+        )
+
+
+class UnknownRunError(JobError, LookupError):
+    """No run with this id can be brought back.
+
+    Attributes:
+        run_id: What was asked for.
+    """
+
+    def __init__(self, run_id: str) -> None:
+        self.run_id = run_id
+        super().__init__(
+            f"no failed or set-aside run {run_id!r}; `agentkit history` lists those there are"
+        )
+
+
+class ScheduleError(AgentKitError, ValueError):
+    """A schedule that can't be made as asked."""
+
+
+class CronError(ScheduleError):
+    """A cron expression that is malformed or never fires.
+
+    Attributes:
+        expression: What was given.
+    """
+
+    def __init__(self, expression: str, reason: str) -> None:
+        self.expression = expression
+        super().__init__(f"cron {expression!r} {reason}")
+
+
+class ParseError(ScheduleError):
+    """No schedule could be made of a sentence."""
+
+
+class ScheduleNotClearError(ScheduleError):
+    """The request needs an answer first.
+
+    Attributes:
+        question: What to ask the person.
+    """
+
+    def __init__(self, question: str) -> None:
+        self.question = question
+        super().__init__(question)
+
+
+class NothingToScheduleError(ScheduleError):
+    """The request asks for no schedule at all."""
+
+    def __init__(self) -> None:
+        super().__init__("the request asks for no schedule; check plan.when.type before scheduling it")
+
+
+class StoreError(AgentKitError):
+    """The store could not do what was asked."""
+
+
+class FencedError(StoreError):
+    """Another owner has taken the agent over; this write changed nothing.
+
+    Attributes:
+        agent: ``Class/name``.
+    """
+
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        super().__init__(f"{agent} has another owner now; this instance can't write any more")
+
+
+class StoreInUseError(StoreError):
+    """Another process has the store open.
+
+    Attributes:
+        path: The file.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        super().__init__(
+            f"{path} is in use by another agentkit process; stop it first, or give this one a store of its own"
+        )
+
+
+class StoreTooNewError(StoreError):
+    """The store was written by a newer agentkit.
+
+    Attributes:
+        found: Schema version in the file.
+        known: Newest schema version this agentkit can read.
+    """
+
+    def __init__(self, path: str, found: int, known: int) -> None:
+        self.found = found
+        self.known = known
+        super().__init__(
+            f"{path} has schema version {found}, this agentkit knows up to {known}; upgrade agentkit "
+            "(nothing was changed)"
+        )
+
+
+class StoreUnavailableError(StoreError):
+    """The file can't be read or written: disk full, read-only, damaged."""
