@@ -1,0 +1,67 @@
+"""Last step for the words: what is left of the text without timing and framing is the task."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agentkit.schedules.parser.grammar import Item, match_length
+from agentkit.schedules.parser.language import Language
+from agentkit.schedules.parser.sentences import Sentence
+
+_EDGES: Final = " \t\n,;:.!?-–—&|>*•…"
+_MARKS: Final = frozenset(",;:-–—&|…")
+
+
+def describe(sentence: Sentence, places: set[int], text: str, language: Language) -> str:
+    """Return the task's own words, in the user's spelling, without the timing at ``places``."""
+    items = sentence.items
+    last = _without_closings(items, language)
+    pieces: list[str] = []
+    run: list[Item] = []
+    for place in range(sentence.task, last):
+        if place in places:
+            _add(pieces, run, text)
+            run = []
+        else:
+            run.append(items[place])
+    _add(pieces, run, text)
+    task = " ".join(pieces)
+    return _trimmed(task, sentence, language)
+
+
+def _add(pieces: list[str], run: list[Item], text: str) -> None:
+    if run:
+        piece = text[run[0].start : run[-1].end].strip()
+        if pieces:
+            piece = piece.lstrip(_EDGES)
+        if piece:
+            pieces.append(piece)
+
+
+def _without_closings(items: list[Item], language: Language) -> int:
+    last = len(items)
+    closings = language.beginnings["closings"]
+    moved = True
+    while moved and last:
+        moved = False
+        for length in range(1, 5):
+            if last >= length and match_length(items[:last], last - length, closings) == length:
+                last -= length
+                moved = True
+                break
+    return last
+
+
+def _trimmed(task: str, sentence: Sentence, language: Language) -> str:
+    task = task.strip(_EDGES)
+    words = task.split()
+    dropped = language.intent.links if sentence.asked else frozenset({"to", "that", "then", "and"})
+    if language.spaced:
+        while len(words) > 1 and words[0].strip(_EDGES).lower() in dropped - {"on", "with", "i", "we"}:
+            words.pop(0)
+        while len(words) > 1 and words[-1].lower() in _DANGLING:
+            words.pop()
+    return " ".join(words).strip(_EDGES)
+
+
+_DANGLING: Final = frozenset({"at", "and", "by", "@", "starting"})

@@ -1,0 +1,174 @@
+"""Second step: words become terms. A language is a vocabulary and the rules of its grammar."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from agentkit.schedules.parser.grammar import Item, Level, Rule, compile_level, pattern_words
+from agentkit.schedules.parser.spelling import Spelling
+
+Vocabulary = Mapping[str, Mapping[str, object]]
+"""What a kind's phrases mean: ``{"weekday": {"monday": frozenset({0})}}``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Intent:
+    """The words by which a language tells a request from other talk.
+
+    Attributes:
+        asking: Patterns of beginnings that ask to be reminded, which are no part of the task: "remind me".
+        wishing: Patterns of beginnings that lead a request only if it has a time: "I need to", "can you".
+        courtesies: Patterns of words around a request that mean nothing: "please".
+        closings: Patterns of words at its end that mean nothing: "thanks".
+        keeping: Patterns of tasks that ask by themselves: "wake me".
+        links: Words between a beginning and its task: "to", "about".
+        questions: Patterns that start questions.
+        statements: Patterns that start statements.
+        past: Words that tell of the past, with the place from the sentence's start up to which they count.
+        management: Patterns that start commands on existing schedules.
+        managed: What such commands are about: "reminders".
+        instructions: Patterns of someone who tries to instruct the parser, anywhere in a sentence.
+        determiners: Words that make a following time part of a noun phrase: "the", "my".
+        joiners: Words that lead to a further request: "and", "then".
+        waiting: Words that make a bare duration a delay: "timer", "snooze".
+        conditions: Words of a time that only an event can tell: "when", "once".
+        bounds: Words that begin an exception or a bound; not understood, they make the parser ask.
+        titles: Words after which a title follows: "called".
+        fillers: Words that may stand between two timing phrases.
+    """
+
+    asking: tuple[str, ...] = ()
+    wishing: tuple[str, ...] = ()
+    courtesies: tuple[str, ...] = ()
+    closings: tuple[str, ...] = ()
+    keeping: tuple[str, ...] = ()
+    links: frozenset[str] = frozenset()
+    questions: tuple[str, ...] = ()
+    statements: tuple[str, ...] = ()
+    past: frozenset[str] = frozenset()
+    management: tuple[str, ...] = ()
+    managed: frozenset[str] = frozenset()
+    instructions: tuple[str, ...] = ()
+    determiners: frozenset[str] = frozenset()
+    joiners: frozenset[str] = frozenset()
+    waiting: frozenset[str] = frozenset()
+    conditions: frozenset[str] = frozenset()
+    bounds: frozenset[str] = frozenset()
+    titles: frozenset[str] = frozenset()
+    fillers: frozenset[str] = frozenset({",", "-", "–", "—", "(", ")"})
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """A language, ready to read with."""
+
+    code: str
+    singles: Mapping[str, Mapping[str, object]]
+    phrases: Mapping[str, tuple[tuple[tuple[str, ...], Mapping[str, object]], ...]]
+    levels: tuple[Level, ...]
+    intent: Intent
+    beginnings: Mapping[str, Level]
+    spelling: Spelling
+    spaced: bool
+
+
+_PATTERN_FIELDS = ("asking", "wishing", "courtesies", "closings", "keeping", "questions", "statements", "management") + (
+    "instructions",
+)
+
+
+def make_language(
+    code: str,
+    vocabulary: Vocabulary,
+    rules: Iterable[Iterable[Rule]],
+    intent: Intent,
+    *,
+    spaced: bool = True,
+) -> Language:
+    """Return a language made ready: phrases indexed, rules compiled.
+
+    Args:
+        code: ISO 639-1.
+        vocabulary: Phrases by kind.
+        rules: Levels of rules, lowest first.
+        intent: Words that tell a request from other talk.
+        spaced: False where words are written without spaces; then the rules' own words are found in the text too.
+    """
+    levels = [list(level) for level in rules]
+    entries: dict[tuple[str, ...], dict[str, object]] = {}
+    for kind, meanings in vocabulary.items():
+        for phrase, meaning in meanings.items():
+            words = _words(phrase, spaced=spaced)
+            entries.setdefault(words, {})[kind] = meaning
+    if not spaced:
+        for level in levels:
+            for word in pattern_words(level):
+                entries.setdefault(_words(word, spaced=False), {})
+    singles = {words[0]: readings for words, readings in entries.items() if len(words) == 1}
+    phrases: dict[str, list[tuple[tuple[str, ...], Mapping[str, object]]]] = {}
+    for words, readings in entries.items():
+        if len(words) > 1:
+            phrases.setdefault(words[0], []).append((words, readings))
+    ordered = {
+        first: tuple(sorted(found, key=lambda entry: -len(entry[0]))) for first, found in phrases.items()
+    }
+    compiled = tuple(compile_level(level) for level in levels)
+    beginnings = {
+        name: compile_level((name, pattern, _matched) for pattern in getattr(intent, name))
+        for name in _PATTERN_FIELDS
+    }
+    return Language(code, singles, ordered, compiled, intent, beginnings, Spelling(singles), spaced)
+
+
+def _matched(*_: object) -> bool:
+    return True
+
+
+def look_up(items: list[Item], language: Language) -> list[Item]:
+    """Return the items with the readings their words have, phrases joined, misspellings read as meant."""
+    found: list[Item] = []
+    index = 0
+    size = len(items)
+    singles, phrases = language.singles, language.phrases
+    while index < size:
+        item = items[index]
+        word = item.word
+        joined = _phrase_at(items, index, phrases[word], language.spaced) if word in phrases else None
+        if joined is not None:
+            length, phrase = joined
+            found.append(phrase)
+            index += length
+            continue
+        readings = singles.get(word)
+        if readings is None and not item.readings and len(word) > 4:
+            meant = language.spelling.correct(word)
+            if meant is not None:
+                word, readings = meant, singles[meant]
+        if readings:
+            item = Item(word, {**item.readings, **readings}, item.start, item.end)
+        found.append(item)
+        index += 1
+    return found
+
+
+def _phrase_at(
+    items: list[Item],
+    index: int,
+    entries: tuple[tuple[tuple[str, ...], Mapping[str, object]], ...],
+    spaced: bool,
+) -> tuple[int, Item] | None:
+    for words, readings in entries:
+        length = len(words)
+        if index + length > len(items):
+            continue
+        if all(items[index + offset].word == words[offset] for offset in range(1, length)):
+            word = (" " if spaced else "").join(words)
+            return length, Item(word, readings, items[index].start, items[index + length - 1].end)
+    return None
+
+
+def _words(phrase: str, *, spaced: bool) -> tuple[str, ...]:
+    if spaced:
+        return tuple(phrase.split())
+    return tuple(phrase)

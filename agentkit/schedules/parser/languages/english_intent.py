@@ -1,0 +1,155 @@
+"""English: the words that tell a request from a question, a statement or a command, and frame it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agentkit.schedules.parser.language import Intent
+
+_NOTE: Final = "reminder|alarm|timer|alert|notification|nudge|ping|countdown|wakeup"
+
+INTENT: Final = Intent(
+    asking=(
+        "remind|rmnd|remnd|remid|reming|rember|remined me|us|myself",
+        "remind|rmnd",
+        "reminder|reminders|remindr|alarm|timer",
+        "be reminded",
+        "to be reminded",
+        f"give|send|shoot|drop|get|leave me|us a|an|another friendly|quick|little|gentle|short? {_NOTE}|shout|buzz|message|text|note|poke",
+        "give|send|shoot|drop me|us a heads - ? up",
+        "give|send me a heads up",
+        f"set|create|add|make|start|put|schedule|set-up|need|want|have|get|place|configure|program me|up? a|an|another|the|my new|recurring|quick|daily|weekly|monthly|repeating|one-off? {_NOTE}|task|event|job|entry|schedule",
+        f"set|create|add|make|start|schedule me|up? {_NOTE}",
+        f"a|an|new|quick {_NOTE}",
+        "ping|nudge|poke|alert|notify|tell|message|buzz|warn|prompt|prod|hit|bug|text me|us up?",
+        "let me|us know",
+        "note|memo|reminder to self|myself",
+        "don't|dont|do let me|us forget",
+        "don't|dont forget",
+        "remember",
+        "make|be sure that? i|we|you",
+        "make|be sure",
+        "see to it that i?",
+    ),
+    wishing=(
+        "can|could|would|will|can't|cannot you|u please|pls|kindly|maybe|possibly|just?",
+        "would you mind",
+        "would it be possible",
+        "is it possible|ok",
+        "can|could|may i have|get",
+        "i|we need|want|wish|have|ought|plan|intend|wanna|gotta to?",
+        "i|we need|want you to?",
+        "i|we really|also|just|still need|want|have|ought|gotta to?",
+        "i'd|i|we|we'd would? like|love|prefer|appreciate you? to?",
+        "i|we must|should|gotta|wanna|shall|will",
+        "i'll need to",
+        "i|we have|has|had got to",
+        "i've|we've got to",
+        "i'm|i am going|supposed|meant to",
+        "i was wondering|hoping if? you? could|can|would?",
+        "if you could|can|would",
+        "schedule|plan|program|arrange me? for? me|us?",
+        "todo|to-do|task|memo|note",
+        "to do",
+        "it's|its time to",
+        "time to",
+    ),
+    courtesies=(
+        "please|pls|plz|plss|kindly|hey|hi|hello|hiya|ok|okay|yo|so|well|also|oh|um|uh|anyway|anyways|alright|right",
+        "bot|assistant|buddy|mate|dear|friend|there|again|guys|folks|btw|quick|quickly|fyi|thanks|thank you",
+        "good morning|afternoon|evening|day",
+        "one more thing|time?",
+        "by the way",
+        "and|then|but|or|now|just",
+        ",|:|-|–|—|!|.|…|\n|*|•|;|(|)|>",
+        "if possible",
+        "yes|yeah|yep|no|sure",
+    ),
+    closings=(
+        "please|pls|plz|thanks|thx|ty|tysm|cheers|tks|ta",
+        "thank you|u so|very? much?",
+        "many thanks",
+        "thanks so|very? much|lot|again|bot",
+        "thanks a lot|bunch|million",
+        "thanks in advance",
+        "if possible",
+        "ok|okay",
+        "will|would|can|could you|u",
+        "for me",
+        ",|:|-|–|—|!|.|…|\n|?|;",
+        "will do",
+    ),
+    keeping=("wake|wakey|get me|us up?", "call|phone|ring me|us", "snooze", "wake"),
+    links=frozenset({"to", "that", "about", "of", "for", "re", "regarding", "on", "with", "i", "we", ":", "-", "–", "2"}),
+    questions=(
+        "what|what's|whats|who|who's|whos|whom|whose|which|why|where|where's|how|how's|hows",
+        "when|when's|whens is|are|was|were|do|does|did|will|can|should|would|am|has|have",
+        "when's|whens",
+        "is|are|am|was|were|does|did|isn't|aren't|wasn't|doesn't|didn't|has|hasn't|hadn't|shall|should|had",
+        "do|have|haven't|don't|might|may|must i|you|we|they|it|he|she|u|people|the|my|your|our",
+        "will|would|can|could|won't|can't|couldn't|wouldn't i|we|they|it|he|she|the|my|our|your|that|this|there|these",
+        "can|could|will|would|do|did you|u tell|explain|show|describe|say|help|hear|see|speak|understand|work|like|know|think|remember|recommend",
+        "any idea|ideas|chance|thoughts|plans|news",
+        "know|guess what|when|who|how|why",
+        "tell me a|an|about|how|why|what|who|when|where|which|more|something|the|your|if|whether",
+        "explain|define|translate|calculate|compute|convert|describe|compare|spell|imagine|pretend",
+        "write|compose|tell|sing|create|generate|make|give|recite|invent me|us? a|an|another|the|some short|long|funny|nice|little? poem|poems|story|song|haiku|essay|joke|limerick|tale|novel|sonnet|rap|lyrics|script|function|program|regex|riddle",
+        "play|sing|recite|search|google|find|look",
+        "let's|lets see|say|suppose",
+        "i wonder|wondered",
+        "just curious|wondering|asking",
+    ),
+    statements=(
+        "i|i've|we|we've|you|you've|he|she|they|it|it's|he's|she's|they're|we're|you're|i'm|there|there's|that|that's|those|these|everyone|everybody|nobody|someone|somebody|who|he'll|she'll|they'll|it'll|we'll|i'd|he'd|she'd|they'd",
+        "this|that was|is|has|had|will|works|sounds|looks",
+        "thanks|thank for|you for",
+        "happy|merry birthday|new|christmas|anniversary|easter|monday|friday|weekend",
+        "see you|u|ya",
+        "sorry|great|nice|congrats|congratulations|lol|haha|wow|sounds|glad|welcome|cool|awesome|yay|ugh|damn",
+        "once upon a time",
+        "no|nah|nope|never mind|problem|thanks|worries",
+    ),
+    past=frozenset(
+        "was were had did went came got said told took began won ran saw made broke sent forgot missed slept woke met "
+        "ate drank felt gave knew found thought brought bought lost paid spoke wrote drove flew grew heard held kept "
+        "left meant led rained finished called failed arrived worked happened started ended closed opened passed "
+        "crashed died moved visited attended completed delivered deployed shipped expired wasn't weren't didn't "
+        "hadn't".split()
+    ),
+    management=(
+        "cancel|delete|remove|list|show|pause|resume|stop|clear|change|move|reschedule|postpone|edit|update|skip|unsnooze|disable|enable|dismiss|drop|erase|kill|mute|silence|reactivate|unpause|modify|shift|rename|undo|view|display|see|check|print|end|abort|unset|get|read|give|fetch|count|export|forget|turn|switch|push|bring|delay|snooze|restart",
+    ),
+    managed=frozenset(
+        "reminder reminders reminder's alarm alarms timer timers schedule schedules notification notifications "
+        "reminding schedules alerts jobs scheduled upcoming recurring tasks agenda calendar events".split()
+    ),
+    instructions=(
+        "ignore|disregard|forget|override|bypass|drop all|any|your|the|my|every|everything|previous|prior|these|those|earlier|above of|the|your|my|all|other? previous|prior|above|earlier|system|safety|former|past|old|current|existing|hidden? rules|rule|instruction|instructions|prompt|prompts|guidelines|training|directives|constraints|everything|system|orders|above",
+        "ignore|disregard|forget all|everything above|before|previously|i",
+        "forget|ignore everything",
+        "new|updated|additional|special|important|system instruction|instructions|prompt|directive|directives|rule|rules|override|message|command :|-|–|is|are?",
+        "you are|r now",
+        "you must|should|will now? answer|respond|reply|output|return|obey|always|never|only",
+        "pretend to|that|you|you're",
+        "act|behave as|like",
+        "system|assistant|developer prompt? :",
+        "answer|respond|reply|output|return only|with|in just? cron|json|a|the|only|exactly|yes|no|\x00",
+        "output|return|emit|print|respond with? cron|json|the",
+        "print|reveal|show|repeat|leak|expose|output|dump|tell me? the|your|all|my hidden|system|secret|full|initial|original|internal|whole? prompt|instructions|rules|system|secrets|configuration|password|passwords|key|keys|api",
+        "jailbreak",
+        "dan mode",
+        "developer|debug|admin|god|sudo mode",
+        "set the|your|my timezone|zone|time to",
+    ),
+    determiners=frozenset(
+        "the my our your his her their its a an that those these any some no another mom's dad's whose".split()
+    ),
+    joiners=frozenset({"and", "then", "also", "plus", "&", "+", ";", ",", ".", "\n"}),
+    waiting=frozenset("timer snooze wait alarm countdown sleep pause delay hold stopwatch snoozed postpone".split()),
+    conditions=frozenset("when once if whenever unless while before after until till as".split()),
+    bounds=frozenset(
+        "until till til except excluding unless starting beginning ending besides skipping skip without".split()
+    ),
+    titles=frozenset("called titled named entitled".split()),
+    fillers=frozenset({",", "-", "–", "—", "(", ")", "and", "at", "on", "the", "for", "by", "in", "@", ":", "."}),
+)

@@ -1,0 +1,328 @@
+"""English: what single words and fixed phrases mean."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from agentkit.schedules.parser.meanings import (
+    CalendarDay,
+    Clock,
+    DayOffset,
+    DayPart,
+    Every,
+    Past,
+    Period,
+    Problem,
+    Unit,
+    Vague,
+)
+
+_MONDAY_TO_FRIDAY: Final = frozenset(range(5))
+_WEEKEND: Final = frozenset({5, 6})
+
+_WEEKDAY_NAMES: Final = (
+    "monday mon",
+    "tuesday tue tues tu",
+    "wednesday wed weds wendesday wensday wednsday wedensday wednesay",
+    "thursday thu thur thurs thrusday thursay",
+    "friday fri firday",
+    "saturday sat saterday satuday",
+    "sunday sun",
+)
+_MONTH_NAMES: Final = (
+    "january jan",
+    "february feb febuary",
+    "march mar",
+    "april apr",
+    "may",
+    "june jun",
+    "july jul",
+    "august aug",
+    "september sep sept",
+    "october oct",
+    "november nov",
+    "december dec",
+)
+_UNITS: Final = {
+    "second": "second seconds sec secs s",
+    "minute": "minute minutes min mins mn mns minuts",
+    "hour": "hour hours hr hrs",
+    "day": "day days",
+    "week": "week weeks wk wks",
+    "month": "month months mo mos mth mths",
+    "year": "year years yr yrs",
+}
+_NUMBERS: Final = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen "
+    "seventeen eighteen nineteen"
+)
+_TENS: Final = "twenty thirty forty fifty sixty seventy eighty ninety"
+_ORDINALS: Final = (
+    "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
+    "fifteenth sixteenth seventeenth eighteenth nineteenth"
+)
+
+MORNING: Final = DayPart(9, "am")
+NOON: Final = DayPart(12, "pm")
+AFTERNOON: Final = DayPart(15, "pm")
+EVENING: Final = DayPart(18, "pm")
+NIGHT: Final = DayPart(20, "night")
+
+
+def _units() -> dict[str, Unit]:
+    units: dict[str, Unit] = {
+        word: Unit(name)  # type: ignore[arg-type]  # the table's keys are the unit names
+        for name, words in _UNITS.items()
+        for word in words.split()
+    }
+    units["m"] = Unit("minute")
+    units["h"] = Unit("hour")
+    units["d"] = Unit("day")
+    units["w"] = Unit("week")
+    units["fortnight"] = units["fortnights"] = Unit("week", 2)
+    units["quarter"] = units["quarters"] = Unit("month", 3)
+    units["decade"] = units["decades"] = Unit("year", 10)
+    return units
+
+
+def _weekdays() -> dict[str, frozenset[int]]:
+    return {
+        word: frozenset({weekday})
+        for weekday, words in enumerate(_WEEKDAY_NAMES)
+        for word in words.split()
+    }
+
+
+def _plural_weekdays() -> dict[str, frozenset[int]]:
+    plurals = {
+        f"{word}s": frozenset({weekday})
+        for weekday, words in enumerate(_WEEKDAY_NAMES)
+        for word in words.split()
+        if len(word) >= 6
+    }
+    return plurals
+
+
+def _day_kinds() -> dict[str, frozenset[int]]:
+    kinds = {}
+    for name in ("weekday", "workday", "work day", "working day", "business day", "week day"):
+        kinds[name] = kinds[f"{name}s"] = _MONDAY_TO_FRIDAY
+    kinds["week days"] = _MONDAY_TO_FRIDAY
+    kinds["weekend"] = kinds["weekends"] = kinds["week end"] = kinds["weekend day"] = _WEEKEND
+    kinds["weekend days"] = _WEEKEND
+    return kinds
+
+
+VOCABULARY: Final[dict[str, dict[str, object]]] = {
+    "number": {
+        **{word: number for number, word in enumerate(_NUMBERS.split())},
+        **{word: 20 + 10 * number for number, word in enumerate(_TENS.split())},
+        "a couple of": 2,
+        "a couple": 2,
+        "couple of": 2,
+        "couple": 2,
+        "a few": 3,
+        "few": 3,
+        "half a dozen": 6,
+        "a dozen": 12,
+        "dozen": 12,
+        "fourty": 40,
+        "hundred": 100,
+        "a hundred": 100,
+    },
+    "tens": {
+        **{word: 20 + 10 * number for number, word in enumerate(_TENS.split())},
+        "fourty": 40,
+    },
+    "digit": dict(list((word, number) for number, word in enumerate(_NUMBERS.split()))[1:10]),
+    "ordinal": {
+        **{word: number for number, word in enumerate(_ORDINALS.split(), start=1)},
+        "twentieth": 20,
+        "thirtieth": 30,
+    },
+    "article": {"a": 1, "an": 1},
+    "unit": dict(_units()),
+    "weekday": dict(_weekdays()),
+    "mondays": dict(_plural_weekdays()),
+    "daykind": dict(_day_kinds()),
+    "month": {
+        word: number for number, words in enumerate(_MONTH_NAMES, start=1) for word in words.split()
+    },
+    "part": {
+        "morning": MORNING,
+        "mornings": MORNING,
+        "noontime": NOON,
+        "lunchtime": NOON,
+        "lunch time": NOON,
+        "afternoon": AFTERNOON,
+        "afternoons": AFTERNOON,
+        "evening": EVENING,
+        "evenings": EVENING,
+        "night": NIGHT,
+        "nights": NIGHT,
+        "nighttime": NIGHT,
+        "night time": NIGHT,
+    },
+    "phrase": {
+        "first thing": MORNING,
+        "end of day": DayPart(17, "pm"),
+        "end of the day": DayPart(17, "pm"),
+        "end of business": DayPart(17, "pm"),
+        "close of business": DayPart(17, "pm"),
+        "end of the workday": DayPart(17, "pm"),
+        "eod": DayPart(17, "pm"),
+        "cob": DayPart(17, "pm"),
+    },
+    "time": {
+        "noon": Clock(12, 0, exact=True),
+        "midday": Clock(12, 0, exact=True),
+        "mid - day": Clock(12, 0, exact=True),
+        "noonday": Clock(12, 0, exact=True),
+        "midnight": Clock(24, 0, exact=True),
+    },
+    "day": {
+        "today": DayOffset(0),
+        "2day": DayOffset(0),
+        "tomorrow": DayOffset(1),
+        **dict.fromkeys(
+            "tmrw tmr tmw tmrrw tommorow tommorrow tomorow tomorro tomm tomo tomoz 2moro 2morrow".split(),
+            DayOffset(1),
+        ),
+        "day after tomorrow": DayOffset(2),
+        "the day after tomorrow": DayOffset(2),
+        "overmorrow": DayOffset(2),
+        "day after": DayOffset(2),
+        "christmas eve": CalendarDay(12, 24),
+        "xmas eve": CalendarDay(12, 24),
+        "christmas day": CalendarDay(12, 25),
+        "christmas": CalendarDay(12, 25),
+        "xmas": CalendarDay(12, 25),
+        "boxing day": CalendarDay(12, 26),
+        "new year's eve": CalendarDay(12, 31),
+        "new years eve": CalendarDay(12, 31),
+        "nye": CalendarDay(12, 31),
+        "new year's day": CalendarDay(1, 1),
+        "new years day": CalendarDay(1, 1),
+        "new year's": CalendarDay(1, 1),
+        "valentine's day": CalendarDay(2, 14),
+        "valentines day": CalendarDay(2, 14),
+        "halloween": CalendarDay(10, 31),
+        "st patrick's day": CalendarDay(3, 17),
+        "independence day": CalendarDay(7, 4),
+        "eow": Period("week", 0, end=True),
+        "eom": Period("month", 0, end=True),
+        "eoy": Period("year", 0, end=True),
+    },
+    "tonight": {"tonight": NIGHT, "tonite": NIGHT, "2nite": NIGHT, "2night": NIGHT, "tonigth": NIGHT},
+    "every": {
+        "daily": Every(unit="day"),
+        "hourly": Every(unit="hour"),
+        "weekly": Every(unit="week"),
+        "monthly": Every(unit="month"),
+        "yearly": Every(unit="year"),
+        "annually": Every(unit="year"),
+        "quarterly": Every(unit="month", months=frozenset({1, 4, 7, 10})),
+        "nightly": Every(unit="day", part=NIGHT),
+        "fortnightly": Every(unit="week", step=2),
+        "biweekly": Every(unit="week", step=2),
+        "bi - weekly": Every(unit="week", step=2),
+        "everyday": Every(unit="day"),
+        "day in day out": Every(unit="day"),
+    },
+    "rate": {
+        "bimonthly": Problem("Twice a month or every two months, and on which days?"),
+        "bi - monthly": Problem("Twice a month or every two months, and on which days?"),
+        "semiweekly": Problem("On which days of the week?"),
+        "semimonthly": Problem("On which days of the month?"),
+        "semi - monthly": Problem("On which days of the month?"),
+        "semiannually": Problem("On which dates of the year?"),
+        "biannually": Problem("On which dates?"),
+        "biannual": Problem("On which dates?"),
+        "biyearly": Problem("On which dates?"),
+        "once in a while": Problem("How often should it run?"),
+        "once in a blue moon": Problem("How often should it run?"),
+        "every so often": Problem("How often should it run?"),
+        "every now and then": Problem("How often should it run?"),
+        "every now and again": Problem("How often should it run?"),
+        "now and then": Problem("How often should it run?"),
+        "now and again": Problem("How often should it run?"),
+        "from time to time": Problem("How often should it run?"),
+        "occasionally": Problem("How often should it run?"),
+        "regularly": Problem("How often should it run?"),
+        "periodically": Problem("How often should it run?"),
+        "frequently": Problem("How often should it run?"),
+        "sometimes": Problem("How often should it run?"),
+    },
+    "often": {"once": 1, "twice": 2, "thrice": 3},
+    "vague": dict.fromkeys(
+        (
+            "at some point",
+            "some point",
+            "sometime",
+            "some time",
+            "some day",
+            "someday",
+            "one of these days",
+            "soon",
+            "sooner or later",
+            "later",
+            "later on",
+            "later today",
+            "later this week",
+            "in a bit",
+            "in a while",
+            "in a moment",
+            "in a little while",
+            "in a sec",
+            "in a jiffy",
+            "in due course",
+            "in the future",
+            "eventually",
+            "asap",
+            "shortly",
+            "before long",
+            "another time",
+            "whenever",
+            "around then",
+            "the other day",
+            "after lunch",
+            "before lunch",
+            "after work",
+            "before work",
+            "after school",
+            "before school",
+            "after dinner",
+            "before dinner",
+            "at dinner",
+            "at breakfast",
+            "after breakfast",
+            "before breakfast",
+            "before bed",
+            "before bedtime",
+            "at bedtime",
+            "bedtime",
+            "at sunset",
+            "at sunrise",
+            "at dawn",
+            "at dusk",
+            "sunset",
+            "sunrise",
+        ),
+        Vague("When exactly should that be?"),
+    ),
+    "over": dict.fromkeys(
+        ("yesterday", "yday", "yesterday's", "last night", "the other day", "the day before yesterday"), Past()
+    ),
+    "hours": dict.fromkeys(
+        (
+            "working hours",
+            "business hours",
+            "office hours",
+            "work hours",
+            "the workday",
+            "the working day",
+            "working time",
+        ),
+        1,
+    ),
+}

@@ -1,0 +1,183 @@
+"""Fourth step: which of the times a sentence mentions are its timing, and which belong to the task."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from agentkit.schedules.parser import amounts, days
+from agentkit.schedules.parser.grammar import Item
+from agentkit.schedules.parser.language import Language
+from agentkit.schedules.parser.meanings import (
+    DAY_TYPES,
+    After,
+    DayOffset,
+    On,
+    Part,
+    Several,
+)
+from agentkit.schedules.parser.sentences import Sentence, is_timing
+
+STRONG: Final = 3
+PLAIN: Final = 2
+WEAK: Final = 1
+
+
+@dataclass(slots=True)
+class Mention:
+    """A part of the timing at a place of the sentence."""
+
+    place: int
+    part: Part
+    strength: int
+
+
+def find_mentions(sentence: Sentence, language: Language) -> list[Mention]:
+    """Return what the sentence says about time, noun phrases such as "the 9 o'clock news" left out."""
+    items = sentence.items
+    found: list[Mention] = []
+    for place, item in enumerate(items):
+        if not item.readings:
+            continue
+        mention = _mention(items, place, item, found)
+        if mention is None or (mention.strength < STRONG and _is_modifier(items, place, language)):
+            continue
+        found.append(mention)
+    kept = [mention for mention in found if _stands(mention, found, sentence, language)]
+    for mention in list(kept):
+        number = _number_after(mention, sentence, language)
+        if number is not None:
+            kept.append(number)
+    return sorted(kept, key=lambda mention: mention.place)
+
+
+def _mention(items: list[Item], place: int, item: Item, found: list[Mention]) -> Mention | None:
+    readings = item.readings
+    for kind, strength in _KINDS:
+        if kind not in readings:
+            continue
+        part = readings[kind]
+        if kind in ("every", "rate") and item.word and place + 1 < len(items) and _is_word(items[place + 1]):
+            # "daily standup": an adverb before a noun may as well describe it.
+            strength = PLAIN
+        meaning = _as_part(kind, part)
+        return None if meaning is None else Mention(place, meaning, strength)
+    follows_time = bool(found) and found[-1].place == place - 1
+    if follows_time and ("abbreviation" in readings or "city" in readings):
+        kind = "abbreviation" if "abbreviation" in readings else "city"
+        return Mention(place, readings[kind], STRONG)  # type: ignore[arg-type]  # the vocabulary holds Zones
+    return None
+
+
+_KINDS: Final = (
+    ("said", STRONG),
+    ("every", STRONG),
+    ("rate", STRONG),
+    ("minute", STRONG),
+    ("over", STRONG),
+    ("moment", STRONG),
+    ("tonight", PLAIN),
+    ("day", PLAIN),
+    ("times", PLAIN),
+    ("time", PLAIN),
+    ("window", PLAIN),
+    ("zone", STRONG),
+    ("weekdaylist", PLAIN),
+    ("mondays", PLAIN),
+    ("weekday", WEAK),
+    ("daykind", WEAK),
+    ("monthday", WEAK),
+    ("slashed", WEAK),
+    ("months", WEAK),
+    ("phrase", WEAK),
+    ("part", WEAK),
+    ("duration", WEAK),
+    ("vague", WEAK),
+)
+
+
+def _as_part(kind: str, meaning: object) -> Part | None:
+    match kind:
+        case "tonight":
+            return Several((DayOffset(0), meaning))  # type: ignore[arg-type]  # a DayPart, by the vocabulary
+        case "weekdaylist" | "mondays" | "daykind":
+            return days.every_weekday(meaning)  # type: ignore[arg-type]  # a set of weekdays
+        case "weekday":
+            return days.coming(meaning)  # type: ignore[arg-type]  # a set of weekdays
+        case "time":
+            return amounts.at_one(meaning)  # type: ignore[arg-type]  # a Clock or a Problem
+        case "duration":
+            return days.after(meaning)  # type: ignore[arg-type]  # a Duration or a Problem
+        case _:
+            return meaning  # type: ignore[return-value]  # the rules make only parts of these kinds
+
+
+def _is_word(item: Item) -> bool:
+    return item.word[:1].isalpha() and not is_timing(item)
+
+
+def _is_modifier(items: list[Item], place: int, language: Language) -> bool:
+    """Tell whether it stands between a determiner and a noun: "the Monday report", "my 3 pm call"."""
+    if place == 0 or items[place - 1].word not in language.intent.determiners | language.intent.titles:
+        return False
+    if items[place - 1].word in language.intent.titles:
+        return True
+    return place + 1 < len(items) and _is_word(items[place + 1]) and items[place + 1].word not in _GLUE
+
+
+_GLUE: Final = frozenset({"at", "on", "to", "and", "of", "by", "from", "until", "in", "for"})
+
+
+def _stands(mention: Mention, found: list[Mention], sentence: Sentence, language: Language) -> bool:
+    """Tell whether a mention without a preposition is timing by its place: at an end, or beside other timing."""
+    if mention.strength > WEAK:
+        return True
+    items = sentence.items
+    item = items[mention.place]
+    beside = any(
+        other is not mention and _near(items, mention.place, other.place, language) for other in found
+    )
+    if "duration" in item.readings:
+        return _waits(mention, sentence, language, beside=beside)
+    if "vague" in item.readings:
+        return True
+    if "part" in item.readings or "slashed" in item.readings or "months" in item.readings:
+        strong = [other for other in found if other is not mention and "duration" not in items[other.place].readings]
+        return any(_near(items, mention.place, other.place, language) for other in strong)
+    if beside or mention.place < sentence.task:
+        return True
+    rest = [other for other in items[mention.place + 1 :] if _is_word(other)]
+    return not rest or rest[0].word in language.intent.links and rest[0] is items[mention.place + 1]
+
+
+def _waits(mention: Mention, sentence: Sentence, language: Language, *, beside: bool) -> bool:
+    """Tell whether a bare duration is a delay: "a timer, ten minutes", "remind me 5 min"."""
+    items = sentence.items
+    waiting = any(item.word in language.intent.waiting for item in items)
+    return waiting or (sentence.asked and mention.place < sentence.task and not beside)
+
+
+def _near(items: list[Item], first: int, second: int, language: Language) -> bool:
+    low, high = sorted((first, second))
+    return all(items[place].word in language.intent.fillers for place in range(low + 1, high))
+
+
+def near(sentence: Sentence, first: Mention, second: Mention, language: Language) -> bool:
+    """Tell whether only fillers stand between two mentions."""
+    return _near(sentence.items, first.place, second.place, language)
+
+
+def _number_after(mention: Mention, sentence: Sentence, language: Language) -> Mention | None:
+    """Return the hour of "tomorrow 9", where nothing follows that the number could count."""
+    items = sentence.items
+    place = mention.place + 1
+    if place >= len(items) or not isinstance(mention.part, (*DAY_TYPES, On)) or isinstance(mention.part, After):
+        return None
+    number = items[place].readings.get("number")
+    if not isinstance(number, int) or not 0 < number < 24:
+        return None
+    following = items[place + 1] if place + 1 < len(items) else None
+    if following is not None and _is_word(following) and following.word not in ("to", "for"):
+        return None
+    part = amounts.at_one(number)
+    return None if part is None else Mention(place, part, PLAIN)

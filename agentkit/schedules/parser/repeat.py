@@ -1,0 +1,261 @@
+"""Recurring requests become cron, an interval or an iCalendar rule, whichever says exactly what was asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+
+from agentkit.schedules.parser.bounds import Bounds, bounds_of
+from agentkit.schedules.parser.calendar_days import date_of, instant
+from agentkit.schedules.parser.meanings import (
+    CalendarDay,
+    Clock,
+    DayOffset,
+    Every,
+    MonthDay,
+    NthWorkday,
+    Problem,
+)
+from agentkit.schedules.parser.once import settled
+from agentkit.schedules.parser.parsed import Cron, Interval, Rrule
+from agentkit.schedules.parser.rhythm import hours_field, minute_rules, week_field
+from agentkit.schedules.parser.timing import Timing, day_into_every
+
+_RRULE_DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
+_ALL_WEEK: Final = frozenset(range(7))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated:
+    """A recurrence with its bounds."""
+
+    when: Cron | Interval | Rrule
+    until: datetime | None = None
+    count: int | None = None
+    starts_at: datetime | None = None
+
+
+def repeated(timing: Timing, now: datetime, zone: tzinfo, zone_name: str) -> Repeated | Problem:
+    """Return the recurrence a request asks for.
+
+    Args:
+        timing: What the request says about time; ``every`` is set.
+        now: The moment of the request, aware.
+        zone: The zone its clock times are in.
+        zone_name: That zone's IANA name.
+    """
+    now = now.astimezone(zone)
+    joined = _joined(timing)
+    if isinstance(joined, Problem):
+        return joined
+    timing, every = joined
+    bounds = bounds_of(timing, every, now, zone)
+    if isinstance(bounds, Problem):
+        return bounds
+    clocks = _clocks(timing, every)
+    if every.unit in ("second", "minute", "hour"):
+        found = _within_a_day(timing, every, bounds, now, zone_name)
+    elif timing.window is not None:
+        return Problem("How often within those hours should it run?")
+    elif every.unit in ("day", "week") and every.step > 1:
+        found = _every_some_days(every, clocks, bounds, now, zone, zone_name)
+    elif every.step > 1 and not (every.unit == "month" and every.months):
+        found = _every_some_months(every, clocks, bounds, now, zone, zone_name)
+    elif every.workday > 0:
+        found = _nth_workday(every, clocks, bounds, now, zone, zone_name)
+    else:
+        found = Repeated(when=Cron(cron=_cron(every, clocks, now), timezone=zone_name))
+    if isinstance(found, Problem):
+        return found
+    starts_at = found.starts_at if found.starts_at is not None else bounds.starts_at
+    return replace(found, until=bounds.until, count=bounds.count, starts_at=starts_at)
+
+
+def _joined(timing: Timing) -> tuple[Timing, Every] | Problem:
+    every = timing.every
+    assert every is not None
+    if timing.rate is not None:
+        if len(timing.clocks) not in (0, timing.rate.count):
+            return Problem("At which times should it run?")
+    if timing.day is not None and not isinstance(timing.day, DayOffset):
+        joined = day_into_every(every, timing.day)
+        if joined is not None:
+            every = joined
+            timing = replace(timing, day=None)
+    if timing.months is not None:
+        if every.months and every.months != timing.months.months:
+            return Problem("In which months should it run?")
+        every = replace(every, months=timing.months.months)
+    if timing.excluding is not None:
+        every = replace(every, months=_without(every.months, timing.excluding.months, frozenset(range(1, 13))))
+        weekdays = _without(every.weekdays, timing.excluding.weekdays, _ALL_WEEK)
+        if timing.excluding.weekdays and (every.step > 1 or every.month_days or every.nth or not weekdays):
+            return Problem("On which days exactly should it run?")
+        unit = "week" if every.unit == "day" and timing.excluding.weekdays else every.unit
+        every = replace(every, weekdays=weekdays, unit=unit)  # type: ignore[arg-type]  # mypy widens the literal
+    if every.weekdays and (every.month_days or every.nth) and every.unit != "hour":
+        return Problem("Do you mean the days of the week or the days of the month?")
+    if every.unit is None:
+        every = replace(every, unit="hour" if every.minute is not None else "week")
+    return timing, every
+
+
+def _without(chosen: frozenset[int], left_out: frozenset[int], everything: frozenset[int]) -> frozenset[int]:
+    return (chosen or everything) - left_out if left_out else chosen
+
+
+def _clocks(timing: Timing, every: Every) -> list[Clock]:
+    part = timing.part or every.part
+    if not timing.clocks:
+        return [settled(None, part, has_date=True)]
+    clocks = timing.clocks
+    if part is None and any(clock.exact and clock.hour > 12 for clock in clocks):
+        # Beside 14:00 and 22:00, "at 8" and "at 6" are hours of 24 too.
+        clocks = tuple(replace(clock, exact=True) for clock in clocks)
+    return sorted(
+        (settled(clock, part, has_date=True) for clock in clocks), key=lambda clock: (clock.hour, clock.minute)
+    )
+
+
+def _within_a_day(
+    timing: Timing, every: Every, bounds: Bounds, now: datetime, zone_name: str
+) -> Repeated | Problem:
+    if timing.clocks or (timing.part and not every.part):
+        return Problem("Should it run at that time, or all day long at that interval?")
+    window = timing.window
+    restricted = bool(every.weekdays or every.months or every.month_days or every.nth or window)
+    seconds = every.step * {"second": 1, "minute": 60, "hour": 3600}[every.unit or "hour"]
+    base, cycle = ("*", 60) if every.unit == "minute" else ("0", 24)
+    fits = every.unit != "second" and cycle % every.step == 0
+    anchored = bounds.starts_at is not None and timing.starting is not None
+    if not restricted and (not fits or (anchored and every.minute is None and bounds.is_clock)):
+        if every.minute is not None:
+            return Problem("How often should it run?")
+        return Repeated(when=Interval(interval_seconds=seconds))
+    if every.unit == "second" or (window is None and not fits):
+        return Problem("I can't keep that rhythm on those days only. At which times should it run?")
+    days = _day_fields(every)
+    if every.unit == "minute":
+        if window is None:
+            minutes = "*" if every.step == 1 else f"*/{every.step}"
+            return Repeated(when=Cron(cron=f"{minutes} * {days}", timezone=zone_name))
+        rules = minute_rules(every.step, window)
+    else:
+        rules = hours_field(every.step, every.minute, window)
+    if isinstance(rules, Problem):
+        return rules
+    return Repeated(when=Cron(cron=" | ".join(f"{rule} {days}" for rule in rules), timezone=zone_name))
+
+
+def _day_fields(every: Every) -> str:
+    days = ",".join("L" if day == -1 else str(day) for day in sorted(every.month_days, key=lambda day: day % 40))
+    months = ",".join(str(month) for month in sorted(every.months))
+    week = week_field(every.weekdays)
+    if every.nth:
+        week = ",".join(_nth_field(nth, weekday) for nth, weekday in sorted(every.nth))
+    if every.workday == -1:
+        days = "LW"
+    return f"{days or '*'} {months or '*'} {week}"
+
+
+def _nth_field(nth: int, weekday: int) -> str:
+    number = (weekday + 1) % 7
+    return f"{number}L" if nth == -1 else f"{number}#{nth}"
+
+
+def _cron(every: Every, clocks: list[Clock], now: datetime) -> str:
+    if every.unit == "week" and not every.weekdays:
+        every = replace(every, weekdays=frozenset({now.weekday()}))
+    if every.unit in ("month", "year") and not (every.month_days or every.nth or every.workday):
+        if every.unit == "year" and not every.months:
+            every = replace(every, months=frozenset({1}))
+        if not every.weekdays:
+            every = replace(every, month_days=frozenset({1}))
+    if every.unit == "year" and every.month_days and not every.months:
+        every = replace(every, months=frozenset({1}))
+    rules = []
+    by_minute: dict[int, list[int]] = {}
+    for clock in clocks:
+        by_minute.setdefault(clock.minute, []).append(clock.hour % 24)
+    for minute, hours in by_minute.items():
+        rules.append(f"{minute} {','.join(str(hour) for hour in sorted(set(hours)))} {_day_fields(every)}")
+    return " | ".join(rules)
+
+
+def _every_some_days(
+    every: Every, clocks: list[Clock], bounds: Bounds, now: datetime, zone: tzinfo, zone_name: str
+) -> Repeated | Problem:
+    if len(clocks) > 1:
+        return Problem("I can keep such a rhythm for one time of day. Which one?")
+    clock = clocks[0]
+    earliest = now if bounds.starts_at is None else max(now, bounds.starts_at.astimezone(zone) - timedelta(minutes=1))
+    if every.unit == "day":
+        rule = f"FREQ=DAILY;INTERVAL={every.step}"
+        if every.weekdays or every.months:
+            return Problem("On which days exactly should it run?")
+        start = _first_day(earliest, clock, zone, _ALL_WEEK)
+    else:
+        weekdays = every.weekdays or frozenset({earliest.weekday()})
+        names = ",".join(_RRULE_DAYS[weekday] for weekday in sorted(weekdays))
+        rule = f"FREQ=WEEKLY;INTERVAL={every.step};BYDAY={names}"
+        if every.months:
+            return Problem("On which days exactly should it run?")
+        start = _first_day(earliest, clock, zone, weekdays)
+    if isinstance(start, Problem):
+        return start
+    return Repeated(when=Rrule(rrule=rule, timezone=zone_name), starts_at=start)
+
+
+def _first_day(
+    earliest: datetime, clock: Clock, zone: tzinfo, weekdays: frozenset[int]
+) -> datetime | Problem:
+    for later in range(15):
+        day = earliest.date() + timedelta(days=later)
+        if day.weekday() in weekdays:
+            found = instant(day, clock, zone)
+            if isinstance(found, Problem) or found > earliest.astimezone(UTC):
+                return found
+    return Problem("On which days should it run?")
+
+
+def _every_some_months(
+    every: Every, clocks: list[Clock], bounds: Bounds, now: datetime, zone: tzinfo, zone_name: str
+) -> Repeated | Problem:
+    if len(clocks) > 1 or len(every.month_days) > 1 or len(every.nth) > 1 or every.workday or every.weekdays:
+        return Problem("On which dates exactly should it run?")
+    clock = clocks[0]
+    earliest = now if bounds.starts_at is None else max(now, bounds.starts_at.astimezone(zone) - timedelta(minutes=1))
+    frequency = "YEARLY" if every.unit == "year" else "MONTHLY"
+    rule = f"FREQ={frequency};INTERVAL={every.step}"
+    if every.nth:
+        return Problem("On which dates exactly should it run?")
+    number = next(iter(every.month_days), 1)
+    if every.unit == "year":
+        day = date_of(CalendarDay(next(iter(every.months), 1), number), earliest, clock)
+    else:
+        day = date_of(MonthDay(number), earliest, clock)
+        rule += f";BYMONTHDAY={number}"
+    if isinstance(day, Problem):
+        return day
+    start = instant(day, clock, zone)
+    if isinstance(start, Problem):
+        return start
+    return Repeated(when=Rrule(rrule=rule, timezone=zone_name), starts_at=start)
+
+
+def _nth_workday(
+    every: Every, clocks: list[Clock], bounds: Bounds, now: datetime, zone: tzinfo, zone_name: str
+) -> Repeated | Problem:
+    if len(clocks) > 1 or every.months or every.step > 1:
+        return Problem("On which dates exactly should it run?")
+    earliest = now if bounds.starts_at is None else max(now, bounds.starts_at.astimezone(zone) - timedelta(minutes=1))
+    day = date_of(NthWorkday(every.workday), earliest, clocks[0])
+    if isinstance(day, Problem):
+        return day
+    start = instant(day, clocks[0], zone)
+    if isinstance(start, Problem):
+        return start
+    rule = f"FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS={every.workday}"
+    return Repeated(when=Rrule(rrule=rule, timezone=zone_name), starts_at=start)
+

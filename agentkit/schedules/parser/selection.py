@@ -1,0 +1,152 @@
+"""Fifth step: the mentions of a request are put together; what doesn't fit stays with the task, or is asked about."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from agentkit.schedules.parser.bounds import is_bound
+from agentkit.schedules.parser.language import Language
+from agentkit.schedules.parser.meanings import (
+    After,
+    At,
+    Clock,
+    Every,
+    Excluding,
+    Lasting,
+    On,
+    Part,
+    Problem,
+    Starting,
+    Times,
+    Until,
+    Vague,
+    Window,
+    Zone,
+)
+from agentkit.schedules.parser.mentions import PLAIN, STRONG, WEAK, Mention, find_mentions, near
+from agentkit.schedules.parser.sentences import Sentence
+from agentkit.schedules.parser.timing import Timing, fill
+
+MORE_THAN_ONE = Problem("I read more than one time there. Which one do you mean? I can set one at a time.")
+
+
+@dataclass(slots=True)
+class Selection:
+    """The timing of a sentence, and the places of its items that said it."""
+
+    timing: Timing
+    places: set[int] = field(default_factory=set)
+
+
+def select(sentence: Sentence, language: Language) -> Selection:
+    """Return the timing of a sentence, every mention of time either used, left with the task or asked about."""
+    mentions = find_mentions(sentence, language)
+    if len(mentions) > 40:
+        return Selection(Timing(problem=MORE_THAN_ONE))
+    chosen = Selection(Timing())
+    vague = [mention for mention in mentions if isinstance(mention.part, Vague)]
+    for cluster in _clusters([m for m in mentions if not isinstance(m.part, Vague)], sentence, language):
+        _take(cluster, chosen, sentence, language)
+    if not chosen.timing.has_moment and vague:
+        chosen.timing = replace(chosen.timing, vague=vague[0].part)  # type: ignore[arg-type]  # a Vague
+        chosen.places.add(vague[0].place)
+    _settle_bounds(chosen, mentions, sentence, language)
+    return chosen
+
+
+def _clusters(mentions: list[Mention], sentence: Sentence, language: Language) -> list[list[Mention]]:
+    """Return the mentions in groups that stand together, the strongest first among equals in place."""
+    clusters: list[list[Mention]] = []
+    for mention in mentions:
+        if clusters and near(sentence, clusters[-1][-1], mention, language):
+            clusters[-1].append(mention)
+        else:
+            clusters.append([mention])
+    # Timing before the task's own words decides; a lone weak word never does before a stronger one.
+    return sorted(
+        clusters,
+        key=lambda cluster: (
+            max(mention.strength for mention in cluster) == WEAK,
+            cluster[0].place >= sentence.task,
+            max(mention.strength for mention in cluster) < STRONG,
+        ),
+    )
+
+
+def _take(cluster: list[Mention], chosen: Selection, sentence: Sentence, language: Language) -> None:
+    timing = chosen.timing
+    for mention in cluster:
+        filled = fill(timing, mention.part)
+        if filled is None:
+            _refuse(cluster, mention, chosen, sentence, language)
+            return
+        timing = filled
+    if isinstance(cluster[0].part, Zone) and len(cluster) == 1:
+        return
+    chosen.timing = timing
+    chosen.places |= {mention.place for mention in cluster}
+
+
+def _refuse(
+    cluster: list[Mention], mention: Mention, chosen: Selection, sentence: Sentence, language: Language
+) -> None:
+    """Leave a cluster that doesn't fit with the task, unless it may be a second request or contradicts itself."""
+    strength = max(member.strength for member in cluster)
+    first = cluster[0].place
+    taken = chosen.places
+    joined = first > 0 and sentence.items[first - 1].word in language.intent.joiners
+    leads = bool(taken) and min(taken) < sentence.task
+    if not taken or (strength >= PLAIN and (joined or not leads)):
+        chosen.timing = replace(chosen.timing, problem=MORE_THAN_ONE)
+
+
+def _settle_bounds(
+    chosen: Selection, mentions: list[Mention], sentence: Sentence, language: Language
+) -> None:
+    """Make bounds without a recurrence what they mean there: a delay, a moment, or words of the task."""
+    timing = chosen.timing
+    if timing.every is None and timing.rate is None:
+        if timing.lasting is not None and timing.lasting.coming and not timing.after:
+            timing = replace(timing, every=Every(unit="day"))
+        elif timing.starting is not None and not timing.has_moment:
+            timing = replace(timing, problem=Problem("How often should it run from then on?"))
+    if timing.every is None and timing.rate is None:
+        waits = any(item.word in language.intent.waiting for item in sentence.items)
+        if waits and not timing.has_moment:
+            timing = _awaited(timing)
+        else:
+            timing = _without_bounds(timing, chosen, mentions)
+    elif timing.lasting is not None and timing.every is not None and not timing.lasting.coming:
+        if not is_bound(timing.lasting.duration, timing.every):
+            _give_back(chosen, mentions, Lasting)
+            timing = replace(timing, lasting=None)
+    chosen.timing = timing
+
+
+def _awaited(timing: Timing) -> Timing:
+    """Return "snooze for an hour" and "wait until noon" as the delay or the moment they are."""
+    if timing.lasting is not None:
+        return replace(timing, after=After(timing.lasting.duration), lasting=None)
+    if timing.until is None:
+        return timing
+    end = timing.until.end
+    timing = replace(timing, until=None)
+    part: Part = At((end,)) if isinstance(end, Clock) else On(end)  # type: ignore[arg-type]  # no Duration here
+    return fill(timing, part) or timing
+
+
+def _without_bounds(timing: Timing, chosen: Selection, mentions: list[Mention]) -> Timing:
+    if timing.window is not None and not timing.clocks and (timing.day is not None or timing.part is not None):
+        timing = replace(timing, clocks=(timing.window.start,), window=None)
+        if timing.clocks and not timing.clocks[0].exact:
+            pass
+    for kind in (Lasting, Until, Times, Excluding, Window):
+        _give_back(chosen, mentions, kind)
+    return replace(timing, lasting=None, until=None, times=None, excluding=None, window=None)
+
+
+def _give_back(chosen: Selection, mentions: list[Mention], kind: type) -> None:
+    chosen.places -= {mention.place for mention in mentions if isinstance(mention.part, kind)}
+
+
+_UNUSED = (Starting,)

@@ -1,0 +1,137 @@
+"""Third step: the text is cut into sentences, and each judged: a request, or talk that only mentions a time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from agentkit.schedules.parser.grammar import Item, match_length
+from agentkit.schedules.parser.language import Language
+
+_ENDS: Final = frozenset({".", "!", "?", "\n", "…", ";"})
+_ABBREVIATIONS: Final = frozenset(
+    {"dr", "mr", "mrs", "ms", "st", "no", "vs", "prof", "approx", "mt", "jr", "sr", "etc", "e.g", "i.e"}
+)
+
+Kind = Literal["request", "wish", "plain", "question", "statement", "command", "instruction", "empty"]
+
+
+@dataclass(slots=True)
+class Sentence:
+    """Some items, what kind of talk they are, and where the task's own words begin."""
+
+    items: list[Item]
+    kind: Kind
+    task: int
+    asked: bool = False
+    is_asking_mark: bool = False
+
+
+def split_sentences(items: list[Item], text: str) -> list[list[Item]]:
+    """Return the items sentence by sentence, each with the mark that ends it."""
+    sentences: list[list[Item]] = []
+    current: list[Item] = []
+    for place, item in enumerate(items):
+        current.append(item)
+        if item.word in _ENDS and _ends(items, place, text):
+            sentences.append(current)
+            current = []
+    if current:
+        sentences.append(current)
+    return sentences
+
+
+def _ends(items: list[Item], place: int, text: str) -> bool:
+    item = items[place]
+    if item.word != ".":
+        return True
+    if place + 1 < len(items) and items[place + 1].start == item.end and text[item.end].isalnum():
+        return ord(text[item.end]) > 0x2E7F
+    return not (place and items[place - 1].word in _ABBREVIATIONS)
+
+
+def judge(items: list[Item], language: Language) -> Sentence:
+    """Return the sentence with its kind, and the place after its framing."""
+    words = [item for item in items if not is_timing(item)]
+    if not any(item.word.isalnum() or item.word == "\\x00" or item.readings for item in items):
+        return Sentence(items, "empty", len(items))
+    beginnings = language.beginnings
+    marked = any(item.word == "?" for item in items[-3:])
+    place = _skip(words, 0, language, "courtesies")
+    if any(match_length(words, index, beginnings["instructions"]) for index in range(len(words))):
+        return Sentence(items, "instruction", 0)
+    wished = False
+    while place < len(words):
+        asked = match_length(words, place, beginnings["asking"])
+        if asked:
+            return _request(items, words, place + asked, language)
+        wish = match_length(words, place, beginnings["wishing"])
+        if not wish or _is_question(words, place, language, wish):
+            break
+        wished = True
+        place = _skip(words, place + wish, language, "courtesies")
+    if place < len(words) and match_length(words, place, beginnings["keeping"]):
+        return Sentence(items, "request", _place_of(items, words, place), asked=True)
+    task = _place_of(items, words, place)
+    if wished:
+        return Sentence(items, "wish", task)
+    return Sentence(items, _plain_kind(items, words, place, language, marked=marked), task)
+
+
+def _request(items: list[Item], words: list[Item], place: int, language: Language) -> Sentence:
+    while place < len(words) and words[place].word in language.intent.links | {",", "-", "–", ":", "—"}:
+        place += 1
+    return Sentence(items, "request", _place_of(items, words, place), asked=True)
+
+
+def _place_of(items: list[Item], words: list[Item], place: int) -> int:
+    if place >= len(words):
+        return len(items)
+    start = words[place].start
+    return next(index for index, item in enumerate(items) if item.start == start)
+
+
+def _skip(words: list[Item], place: int, language: Language, name: str) -> int:
+    level = language.beginnings[name]
+    while place < len(words):
+        length = match_length(words, place, level)
+        if not length:
+            break
+        place += length
+    return place
+
+
+def _is_question(words: list[Item], place: int, language: Language, wish: int) -> bool:
+    return match_length(words, place, language.beginnings["questions"]) > wish
+
+
+def _plain_kind(
+    items: list[Item], words: list[Item], place: int, language: Language, *, marked: bool
+) -> Kind:
+    beginnings = language.beginnings
+    if place >= len(words):
+        return "plain" if any(is_timing(item) for item in items) else "empty"
+    leads = not is_timing(items[0])
+    if match_length(words, place, beginnings["questions"]):
+        return "question"
+    if match_length(words, place, beginnings["management"]) and any(
+        item.word in language.intent.managed for item in words
+    ):
+        return "command"
+    if match_length(words, place, beginnings["statements"]):
+        return "statement"
+    early = words[place + 1 : place + 5] if leads else words[place + 1 : place + 3]
+    if any(item.word in language.intent.past for item in early):
+        return "statement"
+    return "question" if marked else "plain"
+
+
+_TIMING_KINDS: Final = frozenset(
+    "said every rate minute over moment day time times window weekday weekdaylist mondays daykind monthday "
+    "monthdays months tonight zone duration vague phrase".split()
+)
+
+
+def is_timing(item: Item) -> bool:
+    """Tell whether the grammar read some timing in this item."""
+    return bool(item.readings) and not _TIMING_KINDS.isdisjoint(item.readings)
