@@ -32,7 +32,7 @@ from agentkit.schedules.parser.meanings import (
 )
 
 Weekdays = frozenset[int]
-_LONGEST_MONTH = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31, 11: 30, 12: 31}
+LONGEST_MONTH = {1: 31, 2: 29, 3: 31, 4: 30, 5: 31, 6: 30, 7: 31, 8: 31, 9: 30, 10: 31, 11: 30, 12: 31}
 
 
 def only(weekdays: Weekdays) -> int | None:
@@ -74,8 +74,9 @@ def month_day(month: int, day: float, year: int | None = None) -> CalendarDay | 
     """Return "March 17, 2027"."""
     if day != int(day) or day < 1:
         return None
-    if day > _LONGEST_MONTH[month]:
-        return Problem("That day is not in the calendar. Which date do you mean?")
+    if day > LONGEST_MONTH[month]:
+        # "March 2027" without a day is no day at all, "April 31st" is one that does not exist.
+        return None if day > 99 else Problem("That day is not in the calendar. Which date do you mean?")
     return CalendarDay(month, int(day), year)
 
 
@@ -437,3 +438,14 @@ def rate(count: float, unit: Unit) -> Rate | Every | None:
     if count == 1:
         return every_unit(unit)
     return Rate(int(count), unit) if count == int(count) and count > 0 else None
+
+
+def rate_per(count: float, length: Duration | Problem) -> Rate | Every | None:
+    """Return "three times a day", the unit read as a duration of one."""
+    if isinstance(length, Problem) or length.workdays:
+        return None
+    one_of = {"second": (1, 0), "minute": (60, 0), "hour": (3600, 0), "day": (86400, 0), "week": (604800, 0)}
+    one_of |= {"month": (0, 1), "year": (0, 12)}
+    if (length.seconds, length.months) != one_of[length.last]:
+        return None
+    return rate(count, Unit(length.last))

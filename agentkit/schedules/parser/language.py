@@ -28,6 +28,7 @@ class Intent:
         past: Words that tell of the past, with the place from the sentence's start up to which they count.
         management: Patterns that start commands on existing schedules.
         managed: What such commands are about: "reminders".
+        after_managed: Words that may follow those: "for", "about".
         instructions: Patterns of someone who tries to instruct the parser, anywhere in a sentence.
         determiners: Words that make a following time part of a noun phrase: "the", "my".
         joiners: Words that lead to a further request: "and", "then".
@@ -49,6 +50,7 @@ class Intent:
     past: frozenset[str] = frozenset()
     management: tuple[str, ...] = ()
     managed: frozenset[str] = frozenset()
+    after_managed: frozenset[str] = frozenset()
     instructions: tuple[str, ...] = ()
     determiners: frozenset[str] = frozenset()
     joiners: frozenset[str] = frozenset()

@@ -40,7 +40,9 @@ def find_mentions(sentence: Sentence, language: Language) -> list[Mention]:
         if not item.readings:
             continue
         mention = _mention(items, place, item, found)
-        if mention is None or (mention.strength < STRONG and _is_modifier(items, place, language)):
+        if mention is None:
+            continue
+        if mention.strength < STRONG and "duration" not in item.readings and _is_modifier(items, place, language):
             continue
         found.append(mention)
     kept = [mention for mention in found if _stands(mention, found, sentence, language)]
@@ -177,7 +179,8 @@ def _number_after(mention: Mention, sentence: Sentence, language: Language) -> M
     if not isinstance(number, int) or not 0 < number < 24:
         return None
     following = items[place + 1] if place + 1 < len(items) else None
-    if following is not None and _is_word(following) and following.word not in ("to", "for"):
+    counts = following is not None and _is_word(following) and following.word not in ("to", "for")
+    if counts and following is not None and (number > 12 or following.word.endswith("s")):
         return None
     part = amounts.at_one(number)
     return None if part is None else Mention(place, part, PLAIN)

@@ -23,6 +23,7 @@ from agentkit.schedules.parser.zones import known_zone
 LONGEST_TEXT: Final = 10_000
 _MOST_TERMS: Final = 400
 _MOST_TIMES: Final = 30
+_DANGLING: Final = frozenset({"for", "at", "on", "to", "about", "in", "by", ".", ",", ":", "!"})
 _MONTH_FIRST: Final = frozenset(
     "America/New_York America/Chicago America/Denver America/Los_Angeles America/Phoenix America/Detroit "
     "America/Anchorage America/Boise America/Adak Pacific/Honolulu Pacific/Guam America/Puerto_Rico "
@@ -122,6 +123,8 @@ def _places(main: Sentence, read: list[tuple[Sentence, Selection]]) -> set[int]:
 def _framing(sentence: Sentence, places: set[int], text: str) -> str:
     """Return the framing itself, for a request that names no task: "set an alarm"."""
     kept: list[Item] = [item for place, item in enumerate(sentence.items) if place not in places]
+    while len(kept) > 1 and kept[-1].word in _DANGLING:
+        kept.pop()
     return " ".join(text[item.start : item.end] for item in kept).strip(" ,.!?:;-–")
 
 

@@ -114,9 +114,7 @@ def _plain_kind(
     leads = not is_timing(items[0])
     if match_length(words, place, beginnings["questions"]):
         return "question"
-    if match_length(words, place, beginnings["management"]) and any(
-        item.word in language.intent.managed for item in words
-    ):
+    if match_length(words, place, beginnings["management"]) and _is_managed(items, language):
         return "command"
     if match_length(words, place, beginnings["statements"]):
         return "statement"
@@ -124,6 +122,18 @@ def _plain_kind(
     if any(item.word in language.intent.past for item in early):
         return "statement"
     return "question" if marked else "plain"
+
+
+def _is_managed(items: list[Item], language: Language) -> bool:
+    """Tell whether the sentence is about reminders themselves, not about an "alarm battery"."""
+    for place, item in enumerate(items):
+        if item.word in language.intent.managed:
+            following = items[place + 1] if place + 1 < len(items) else None
+            if following is None or following.word in language.intent.after_managed or is_timing(following):
+                return True
+            if not following.word[:1].isalpha() or following.word in language.intent.managed:
+                return True
+    return False
 
 
 _TIMING_KINDS: Final = frozenset(

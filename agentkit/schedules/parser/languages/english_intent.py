@@ -94,7 +94,7 @@ INTENT: Final = Intent(
         "tell me a|an|about|how|why|what|who|when|where|which|more|something|the|your|if|whether",
         "explain|define|translate|calculate|compute|convert|describe|compare|spell|imagine|pretend",
         "write|compose|tell|sing|create|generate|make|give|recite|invent me|us? a|an|another|the|some short|long|funny|nice|little? poem|poems|story|song|haiku|essay|joke|limerick|tale|novel|sonnet|rap|lyrics|script|function|program|regex|riddle",
-        "play|sing|recite|search|google|find|look",
+        "sing|recite|google",
         "let's|lets see|say|suppose",
         "i wonder|wondered",
         "just curious|wondering|asking",
@@ -117,11 +117,15 @@ INTENT: Final = Intent(
         "hadn't".split()
     ),
     management=(
-        "cancel|delete|remove|list|show|pause|resume|stop|clear|change|move|reschedule|postpone|edit|update|skip|unsnooze|disable|enable|dismiss|drop|erase|kill|mute|silence|reactivate|unpause|modify|shift|rename|undo|view|display|see|check|print|end|abort|unset|get|read|give|fetch|count|export|forget|turn|switch|push|bring|delay|snooze|restart",
+        "cancel|delete|remove|list|show|pause|resume|stop|clear|change|move|reschedule|postpone|edit|update|skip|unsnooze|disable|enable|dismiss|erase|kill|mute|silence|reactivate|unpause|modify|shift|undo|view|display|abort|unset|restart|snooze",
+        "check|see|get|read|give|export|count|print|turn|switch|push|end|forget|drop|bring|fetch me? my|all|the|off|every|our|any|up|on|out",
     ),
     managed=frozenset(
         "reminder reminders reminder's alarm alarms timer timers schedule schedules notification notifications "
         "reminding schedules alerts jobs scheduled upcoming recurring tasks agenda calendar events".split()
+    ),
+    after_managed=frozenset(
+        "for to at on about that i of from in by is are with which named called please tomorrow today and".split()
     ),
     instructions=(
         "ignore|disregard|forget|override|bypass|drop all|any|your|the|my|every|everything|previous|prior|these|those|earlier|above of|the|your|my|all|other? previous|prior|above|earlier|system|safety|former|past|old|current|existing|hidden? rules|rule|instruction|instructions|prompt|prompts|guidelines|training|directives|constraints|everything|system|orders|above",

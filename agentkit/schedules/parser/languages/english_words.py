@@ -75,6 +75,8 @@ def _units() -> dict[str, Unit]:
         for name, words in _UNITS.items()
         for word in words.split()
     }
+    for name in _UNITS:
+        units[f"{name}'s"] = units[f"{name}s'"] = units[name]
     units["m"] = Unit("minute")
     units["h"] = Unit("hour")
     units["d"] = Unit("day")
