@@ -1,0 +1,115 @@
+"""A reusable part of an agent, and the scoped view of the lifecycle that it gets."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any
+
+from agentkit.clock import Clock
+from agentkit.jobs.queue import JobQueue
+from agentkit.storage import Storage
+
+if TYPE_CHECKING:
+    from agentkit.jobs.breaker import MemoryLimitContext
+    from agentkit.lifecycle import Lifecycle
+    from agentkit.store.store import HistoryRow
+
+
+class Scope:
+    """What one owner, the host or a capability, may reach of its agent.
+
+    Attributes:
+        jobs: The owner's jobs.
+        storage: Values of its own; a capability's are spared by the host's ``delete_all()``.
+    """
+
+    __slots__ = ("_lifecycle", "jobs", "storage")
+
+    def __init__(self, lifecycle: Lifecycle, owner: str) -> None:
+        self._lifecycle = lifecycle
+        session, options = lifecycle.session, lifecycle.options
+        self.jobs = JobQueue(
+            session,
+            owner,
+            clock=lifecycle.clock,
+            ids=lifecycle.ids,
+            max_payload_bytes=options.max_payload_bytes,
+        )
+        self.storage = Storage(session, owner, max_value_bytes=options.max_value_bytes)
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self._lifecycle.session.agent.name
+
+    @property
+    def clock(self) -> Clock:
+        """The runtime's clock."""
+        return self._lifecycle.clock
+
+    @property
+    def is_starting(self) -> bool:
+        """Start-up is under way."""
+        return self._lifecycle.session.is_starting
+
+    async def history(self, limit: int) -> list[HistoryRow]:
+        """Return the latest recorded runs of the agent, newest first."""
+        session = self._lifecycle.session
+        await session.settle()
+        return await session.store.history(session.agent, min(limit, self._lifecycle.options.keep_history))
+
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """Commit what the block changes together, or nothing of it.
+
+        Code in the block, and tasks it starts and awaits, reads the changes; other code sees them after the
+        commit. Blocks of one agent exclude each other, a nested one joins the outer.
+
+        Raises:
+            TransactionConflictError: On leaving, if what the block has read was changed by other code.
+        """
+        return self._lifecycle.session.transaction()
+
+    def track_alarm_work(self, task: asyncio.Task[Any]) -> bool:
+        """Hand background work to the current alarm; False, and nothing tracked, outside of one."""
+        return self._lifecycle.track_alarm_work(task)
+
+    def emit(self, channel: str, event_type: str, payload: dict[str, Any]) -> None:
+        """Tell whoever listens; see ``agentkit.events``."""
+        self._lifecycle.emit(channel, event_type, payload)
+
+
+class Capability:
+    """A part that is installed with ``lifecycle.use(capability)``; override the hooks you need.
+
+    A capability that takes jobs defines ``on_job(context)``; it may also define ``on_job_error(context, error)``,
+    whose return is the outcome of a job that failed for good, and ``on_job_skipped(context)`` likewise for a
+    single-flight job that was left out.
+
+    Attributes:
+        id: Names it within the agent; owner of its jobs and storage.
+        lifecycle: Set when it is installed.
+    """
+
+    id: str = ""
+    lifecycle: Scope
+
+    async def on_start(self) -> None:
+        """Run at every activation, before the host's ``on_start`` and before any call or job."""
+
+    async def on_memory_limit(self, context: MemoryLimitContext) -> None:
+        """Run after a memory-limit reset."""
+
+    async def on_evict(self) -> None:
+        """Run before the instance is dropped."""
+
+    async def on_destroy(self) -> None:
+        """Run before the agent's rows go; raise to be called again, by the retry policy."""
+
+
+def takes_jobs(owner: object) -> bool:
+    """Tell whether an owner defines ``on_job``."""
+    return callable(getattr(owner, "on_job", None))
+
+
+

@@ -1,0 +1,171 @@
+"""Whose code is running: a chain of frames in one context variable.
+
+A frame is pushed for each call, job, callback and transaction. It survives ``create_task`` and goes along
+into threads that agentkit starts.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar, copy_context
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from agentkit.host import DurableObject
+    from agentkit.store.transaction import Transaction
+
+T = TypeVar("T")
+
+
+class Work:
+    """One piece of work under way: an alarm, an attempt of a job.
+
+    Attributes:
+        label: What it is, for people.
+        abandoned: It did not stop when cancelled; whatever it still does must change nothing.
+        sleeping: How many sleepers of it wait on a fake clock.
+        threads: Threads and bounded tasks of it that have not ended.
+    """
+
+    __slots__ = ("abandoned", "label", "sleeping", "threads")
+
+    def __init__(self, label: str) -> None:
+        self.label = label
+        self.abandoned = False
+        self.sleeping = 0
+        self.threads = 0
+
+    @property
+    def is_alive(self) -> bool:
+        """Something of it still runs though it was given up."""
+        return self.threads > 0
+
+    def thread_ended(self) -> None:
+        """Note that one of its threads, or its bounded task, has ended."""
+        self.threads -= 1
+
+
+@dataclass(slots=True, eq=False)
+class Frame:
+    """One entry into an agent's code."""
+
+    host: DurableObject
+    loop: asyncio.AbstractEventLoop
+    work: Work | None = None
+    transaction: Transaction | None = None
+    outer: Frame | None = None
+
+
+_frame: ContextVar[Frame | None] = ContextVar("agentkit_frame", default=None)
+current_frame = _frame.get
+push_frame = _frame.set
+pop_frame = _frame.reset
+
+
+def frames() -> Iterator[Frame]:
+    """Yield the frames around the running code, innermost first."""
+    frame = _frame.get()
+    while frame is not None:
+        yield frame
+        frame = frame.outer
+
+
+@contextmanager
+def entered(
+    host: DurableObject, *, work: Work | None = None, transaction: Transaction | None = None
+) -> Iterator[None]:
+    """Run the body as code of this agent."""
+    frame = Frame(host, asyncio.get_running_loop(), work, transaction, _frame.get())
+    token = _frame.set(frame)
+    try:
+        yield
+    finally:
+        _frame.reset(token)
+
+
+def current_agent() -> Any:
+    """Return the agent whose code is running: in calls, jobs, callbacks and tools.
+
+    Raises:
+        LookupError: Outside of any agent.
+    """
+    frame = _frame.get()
+    if frame is None:
+        message = "no agent is running here; current_agent() works in its calls, jobs, callbacks and tools"
+        raise LookupError(message)
+    return frame.host
+
+
+def from_thread(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine on the agent's event loop, from a plain-function job or callback, and wait for it.
+
+    >>> def count(self, payload):                      # doctest: +SKIP
+    ...     from_thread(self.storage.put("count", 1))
+
+    Raises:
+        LookupError: Outside of a thread that agentkit started.
+    """
+    frame = _frame.get()
+    if frame is None:
+        coroutine.close()
+        message = "from_thread() works only in a plain-function job or callback of an agent"
+        raise LookupError(message)
+    context = copy_context()
+    done: threading.Event = threading.Event()
+    box: list[asyncio.Task[T]] = []
+
+    def start() -> None:
+        task = context.run(frame.loop.create_task, coroutine)
+        box.append(task)
+        task.add_done_callback(lambda _: done.set())
+
+    frame.loop.call_soon_threadsafe(start)
+    done.wait()
+    return box[0].result()
+
+
+async def in_thread(function: Callable[..., T], *arguments: object) -> T:
+    """Run a plain function in a daemon thread of its own, with this context.
+
+    A thread can't be cancelled: when the caller is, the work it belongs to counts as abandoned and can't write.
+    """
+    loop = asyncio.get_running_loop()
+    outcome: asyncio.Future[T] = loop.create_future()
+    context = copy_context()
+    work = next((frame.work for frame in frames() if frame.work is not None), None)
+    if work is not None:
+        work.threads += 1
+
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if work is not None:
+            work.thread_ended()
+        if outcome.done():
+            return
+        if error is not None:
+            outcome.set_exception(error)
+        else:
+            outcome.set_result(result)  # type: ignore[arg-type]  # the result, when there is no error
+
+    def run() -> None:
+        result, error = None, None
+        try:
+            result = context.run(function, *arguments)
+        except BaseException as caught:  # handed to the awaiting coroutine
+            error = caught
+        if isinstance(error, StopIteration):  # a future refuses it
+            error = RuntimeError("the function raised StopIteration")
+        with suppress(RuntimeError):  # the loop is closed: nobody waits for an abandoned thread any more
+            loop.call_soon_threadsafe(settle, result, error)
+
+    name = f"agentkit-{getattr(function, '__name__', 'job')}"
+    threading.Thread(target=run, name=name, daemon=True).start()
+    try:
+        return await outcome
+    except asyncio.CancelledError:
+        if work is not None and outcome.cancelled():
+            work.abandoned = True
+        raise

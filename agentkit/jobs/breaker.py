@@ -1,0 +1,132 @@
+"""Protects a process against jobs that exhaust its memory or crash it (SPEC 7)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from agentkit.clock import from_ms
+from agentkit.ids import IdSource
+from agentkit.jobs.job import Job, JobOptions, to_job
+from agentkit.store.store import JobRow
+
+_STEP_MS = 30_000
+_LONGEST_MS = 300_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemoryLimitContext:
+    """What hooks are told after a memory-limit reset; the rows have moved by then.
+
+    Attributes:
+        sealed: The running job and all recovery loops were taken out of the queue.
+        next_time: When the delayed jobs run again; None when sealed.
+        executing: The job that was under way.
+        purged_recovery_loop_jobs: How many recovery loops were taken out.
+    """
+
+    sealed: bool
+    next_time: datetime | None
+    executing: Job | None
+    purged_recovery_loop_jobs: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResetPlan:
+    """What a reset does to the queue.
+
+    Attributes:
+        strikes: The agent's count afterwards.
+        changes: Rows to put, or None to take out.
+        removed: Rows that go into the history as ``sealed``.
+    """
+
+    strikes: int
+    changes: dict[str, JobRow | None]
+    removed: list[JobRow]
+    context: MemoryLimitContext
+
+
+def plan_reset(
+    jobs: Iterable[JobRow],
+    executing: JobRow | None,
+    *,
+    strikes: int,
+    limit: int,
+    now_ms: int,
+    ids: IdSource,
+    shared: bool = False,
+) -> ResetPlan:
+    """Decide what a memory-limit reset does: delay 30 s a strike (at most 5 min), or seal at the limit.
+
+    Args:
+        jobs: The agent's queue.
+        executing: The job that was under way.
+        strikes: Count before this reset.
+        limit: ``max_alarm_memory_limit_strikes``.
+        now_ms: The present.
+        ids: Versions of moved rows come from here.
+        shared: Other agents had jobs under way too: blame is uncertain, nobody is sealed (SPEC 7.5).
+    """
+    strikes += 1
+    hit = [row for row in jobs if row == executing or JobOptions.from_text(row.options).recovery_loop]
+    loops = sum(1 for row in hit if JobOptions.from_text(row.options).recovery_loop)
+    job = None if executing is None else to_job(executing)
+    if strikes >= limit and not shared:
+        context = MemoryLimitContext(
+            sealed=True, next_time=None, executing=job, purged_recovery_loop_jobs=loops
+        )
+        return ResetPlan(strikes=0, changes={row.id: None for row in hit}, removed=hit, context=context)
+    next_ms = now_ms + min(_STEP_MS * strikes, _LONGEST_MS)
+    moved = {
+        row.id: row._replace(due_ms=max(next_ms, row.due_ms), run_id=row.run_id if row == executing else ids.new())
+        for row in hit
+    }
+    context = MemoryLimitContext(
+        sealed=False, next_time=from_ms(next_ms), executing=job, purged_recovery_loop_jobs=0
+    )
+    return ResetPlan(strikes=strikes, changes=dict(moved), removed=[], context=context)
+
+
+class Isolation:
+    """Lets alarms run side by side, but one whose agent is under suspicion only alone (SPEC 7.5)."""
+
+    def __init__(self) -> None:
+        self._running = 0
+        self._alone = False
+        self._free = asyncio.Event()
+        #: Tasks that wait for their turn.
+        self.waiting: set[asyncio.Task[Any]] = set()
+
+    @property
+    def running(self) -> int:
+        """How many alarms run now."""
+        return self._running
+
+    @asynccontextmanager
+    async def turn(self, *, alone: bool) -> AsyncIterator[None]:
+        """Wait for the turn of an alarm and hold it."""
+        while self._alone or (alone and self._running):
+            await self._wait()
+        self._running += 1
+        self._alone = alone
+        try:
+            yield
+        finally:
+            self._running -= 1
+            self._alone = False
+            self._free.set()
+
+    async def _wait(self) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self.waiting.add(task)
+        self._free.clear()
+        try:
+            await self._free.wait()
+        finally:
+            self.waiting.discard(task)

@@ -1,0 +1,48 @@
+"""What kind of failure an error is, judged by type along its cause chain, never by its text (SPEC 5.4)."""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Iterator
+
+from agentkit.errors import AgentGoneError, RuntimeClosedError, StoreError
+
+_LONGEST_TRACEBACK = 16_000
+
+
+class InvalidPayload(Exception):  # noqa: N818  # control flow between a capability and dispatch
+    """A payload that no longer validates: set the job aside, don't retry (SPEC 4.10)."""
+
+
+class FinalFailure(Exception):  # noqa: N818  # control flow between a capability and dispatch
+    """A failure that retrying can't mend; its cause is what is reported."""
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what caused it, each once."""
+    seen: set[int] = set()
+    link: BaseException | None = error
+    while link is not None and id(link) not in seen:
+        seen.add(id(link))
+        yield link
+        if isinstance(link, BaseExceptionGroup):
+            for member in link.exceptions:
+                yield from chain(member)
+        link = link.__cause__ or (None if link.__suppress_context__ else link.__context__)
+
+
+def is_memory_limit(error: BaseException) -> bool:
+    """Tell whether memory ran out."""
+    return any(isinstance(link, MemoryError) for link in chain(error))
+
+
+def is_platform(error: BaseException) -> bool:
+    """Tell whether the platform failed rather than the job: such a run uses no attempt (SPEC 5.3)."""
+    platform = (StoreError, AgentGoneError, RuntimeClosedError)
+    return any(isinstance(link, platform) for link in chain(error))
+
+
+def to_traceback(error: BaseException) -> str:
+    """Return an error with its traceback for the history, the end of it when it is long."""
+    text = "".join(traceback.format_exception(error))
+    return text if len(text) <= _LONGEST_TRACEBACK else "…" + text[-_LONGEST_TRACEBACK:]

@@ -1,0 +1,402 @@
+"""Runs one instance: start-up, guarded calls, alarms, eviction, teardown. Owns the capabilities."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any, TypeVar
+
+from agentkit import context, events
+from agentkit.capability import Capability, Scope, takes_jobs
+from agentkit.context import Frame, Work
+from agentkit.errors import AgentDestroyedError, CapabilityError
+from agentkit.host import DurableObject
+from agentkit.jobs.alarm import DESTROY, Alarm
+from agentkit.jobs.breaker import MemoryLimitContext
+from agentkit.jobs.dispatch import Dispatcher, Handler
+from agentkit.jobs.failures import is_memory_limit, is_platform
+from agentkit.jobs.job import HOST
+from agentkit.options import AgentOptions
+from agentkit.store.store import STATE_SCOPE, Batch, JobRow
+
+logger = logging.getLogger(__name__)
+
+CapabilityT = TypeVar("CapabilityT", bound=Capability)
+
+
+class _Call:
+    """A call under way, and why it was cut off, if it was."""
+
+    __slots__ = ("reason", "task")
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self.task = task
+        self.reason: Exception | None = None
+
+
+class Lifecycle:
+    """One agent instance from start-up to eviction. Built in a host's ``__init__``.
+
+    Attributes:
+        jobs: The host's jobs.
+        storage: The host's values.
+        options: The class's settings.
+        clock: The runtime's clock.
+        alarm: Runs what is due.
+    """
+
+    def __init__(self, host: DurableObject, *, options: AgentOptions | None = None) -> None:
+        given = host.context
+        self.host = host
+        self.session = given.session
+        self.session.host = host
+        self.options = options or host.options
+        self.clock = given.clock
+        self.ids = given.ids
+        self.last_used_ms = given.clock.now_ms()
+        #: The moment for which the runtime's timer was last armed.
+        self.armed_ms: int | None = None
+        self.alarm_task: asyncio.Task[None] | None = None
+        self.alarm_work: Work | None = None
+        self._events = given.events
+        self._grace = given.shutdown_grace
+        self._capabilities: dict[str, Capability] = {}
+        self._is_started = False
+        self._is_destroying = False
+        self._holds = 0
+        self._calls: set[_Call] = set()
+        self._tracked: dict[asyncio.Task[Any], tuple[JobRow | None, Work]] = {}
+        self._loop = asyncio.get_running_loop()
+        self._scope = Scope(self, HOST)
+        self.jobs = self._scope.jobs
+        self.storage = self._scope.storage
+        dispatcher = Dispatcher(
+            self.session,
+            clock=self.clock,
+            options=self.options,
+            emit=self.emit,
+            handlers=self._handler,
+            serving_since=given.serving_since,
+        )
+        self.alarm = Alarm(
+            self.session,
+            dispatcher,
+            clock=self.clock,
+            ids=self.ids,
+            options=self.options,
+            emit=self.emit,
+            set_aside=self._set_aside,
+            on_reset=self._after_reset,
+            teardown=self.teardown,
+        )
+
+    # --- what a host may use
+
+    @property
+    def name(self) -> str:
+        """The agent's name."""
+        return self.session.agent.name
+
+    def use(self, capability: CapabilityT) -> CapabilityT:
+        """Install a capability and return it.
+
+        Raises:
+            CapabilityError: After start-up, without an id, or with an id that is taken.
+        """
+        if self._is_started:
+            raise CapabilityError(f"install {capability.id!r} in __init__; the agent has started already")
+        if not capability.id or capability.id in (HOST, STATE_SCOPE):
+            raise CapabilityError(f"{type(capability).__name__} needs an id of its own, got {capability.id!r}")
+        if capability.id in self._capabilities:
+            raise CapabilityError(f"two capabilities have the id {capability.id!r}; give one another id")
+        self._capabilities[capability.id] = capability
+        capability.lifecycle = Scope(self, capability.id)
+        return capability
+
+    def transaction(self) -> Any:
+        """See ``Scope.transaction``."""
+        return self._scope.transaction()
+
+    @asynccontextmanager
+    async def keep_alive(self) -> AsyncIterator[None]:
+        """Don't evict the instance while the block runs."""
+        self._holds += 1
+        try:
+            yield
+        finally:
+            self._holds -= 1
+            self.last_used_ms = self.clock.now_ms()
+
+    def track_alarm_work(self, task: asyncio.Task[Any]) -> bool:
+        """See ``Scope.track_alarm_work``."""
+        work = self._work_under_way()
+        if work is None:
+            return False
+        running = self.session.row.running
+        self._tracked[task] = (self.session.table.get(running) if running else None, work)
+        task.add_done_callback(self._tracked_work_ended)
+        return True
+
+    def emit(self, channel: str, event_type: str, payload: dict[str, Any]) -> None:
+        """See ``Scope.emit``."""
+        events.emit(
+            self._events, channel, event_type, self.session.agent, now=self.clock.now, payload=payload
+        )
+
+    async def destroy(self) -> None:
+        """Push the job that tears the agent down, due now, and return (SPEC 11.1)."""
+        now_ms, run_id = self.clock.now_ms(), self.ids.new()
+        await self.session.put_job(
+            JobRow(DESTROY, HOST, DESTROY, now_ms, "null", "", 1, now_ms, run_id)
+        )
+
+    # --- start-up
+
+    async def start(self) -> bool:
+        """Run the start-up hooks; False if a teardown had to be finished instead, and the agent is gone."""
+        self._is_started = True
+        if self.session.row.destroying:
+            await self.teardown()
+            return False
+        with self._entered():
+            for capability in self._capabilities.values():
+                await capability.on_start()
+            await self.host.on_start()
+        self.session.is_starting = False
+        return True
+
+    @property
+    def is_ready(self) -> bool:
+        """Start-up is over and nothing has ended the instance."""
+        return self.session.gone is None and not self.session.is_starting
+
+    # --- calls
+
+    async def call(self, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """Run a method as a call: guarded, tracked, and answered only when what it wrote is durable."""
+        if self._is_destroying:
+            raise AgentDestroyedError(str(self.session.agent))
+        task = asyncio.current_task()
+        assert task is not None
+        call = _Call(task)
+        self._calls.add(call)
+        token = context.push_frame(Frame(self.host, self._loop, None, None, context.current_frame()))
+        try:
+            result = await function(*arguments, **keywords)
+            if self.session.has_pending:
+                await self.session.settle()
+            return result
+        except asyncio.CancelledError:
+            if call.reason is not None and task.uncancel() == 0:
+                raise call.reason from None
+            raise
+        finally:
+            context.pop_frame(token)
+            self._calls.discard(call)
+            self.last_used_ms = self.clock.now_ms()
+
+    async def end_calls(self, grace: float, reason: Exception) -> None:
+        """Let calls and tracked work go on for ``grace`` seconds, then cut them off."""
+        own = asyncio.current_task()
+        pending = {call.task for call in self._calls if call.task is not own} | set(self._tracked)
+        if not pending:
+            return
+        deadline = asyncio.ensure_future(self.clock.sleep(grace))
+        waits = [asyncio.ensure_future(_ended(self._is_quiet_without(own)))]
+        await asyncio.wait({deadline, *waits}, return_when=asyncio.FIRST_COMPLETED)
+        deadline.cancel()
+        waits[0].cancel()
+        for call in [call for call in self._calls if call.task is not own]:
+            call.reason = reason
+            call.task.cancel()
+        for task in list(self._tracked):
+            task.cancel()
+        await asyncio.sleep(0)
+
+    def _is_quiet_without(self, own: asyncio.Task[Any] | None) -> Callable[[], bool]:
+        return lambda: not self._tracked and all(call.task is own for call in self._calls)
+
+    # --- idleness and eviction
+
+    @property
+    def is_idle(self) -> bool:
+        """Nothing of the agent is under way, so it may be dropped."""
+        return self.is_unused and (self.alarm_task is None or self.alarm_task.done())
+
+    @property
+    def is_unused(self) -> bool:
+        """Nothing but the alarm is under way."""
+        return not (self._calls or self._holds or self._tracked or self.session.has_pending)
+
+    @property
+    def is_only_held(self) -> bool:
+        """Nothing but ``keep_alive`` blocks of nobody's call is under way."""
+        busy = self._calls or self._tracked or self.session.has_pending
+        return not busy and (self.alarm_task is None or self.alarm_task.done())
+
+    @property
+    def has_evict_hooks(self) -> bool:
+        """Some capability wants to know before the instance is dropped."""
+        return any(type(capability).on_evict is not Capability.on_evict for capability in self._capabilities.values())
+
+    @property
+    def has_alarm_hook(self) -> bool:
+        """The host wants to know of each alarm."""
+        return type(self.host).on_alarm is not DurableObject.on_alarm
+
+    async def evict(self) -> None:
+        """Tell the capabilities and give the agent up."""
+        with self._entered():
+            for capability in self._capabilities.values():
+                await self._guarded("on_evict", capability.on_evict)
+        if self.session.gone is None:
+            await self.session.commit(Batch(), release=True)
+
+    def abandon(self, reason: str) -> None:
+        """Take the right to write away, at once."""
+        self.session.gone = reason
+        for task in list(self._tracked):
+            task.cancel()
+        if self.alarm_task is not None:
+            self.alarm_task.cancel()
+
+    # --- alarms
+
+    async def fire(self, *, release: bool) -> bool:
+        """Run the alarm; see ``Alarm.fire``. With ``release`` an unused agent is given up in the last commit."""
+        may_release = release and not self.has_evict_hooks and not self.has_alarm_hook
+        work = self.alarm_work = Work(f"the alarm of {self.session.agent}")
+        with self._entered(work):
+            went_through = await self.alarm.fire(may_release=lambda: may_release and self.is_unused)
+            if went_through and self.has_alarm_hook:
+                await self._guarded("on_alarm", self.host.on_alarm)
+        self.last_used_ms = self.clock.now_ms()
+        if went_through and self.session.row.memory_strikes and not self._tracked:
+            await self._clear_strikes()
+        return went_through
+
+    async def _clear_strikes(self) -> None:
+        self.session.row.memory_strikes = 0
+        await self.session.commit(Batch())
+
+    def _tracked_work_ended(self, task: asyncio.Task[Any]) -> None:
+        row, _ = self._tracked.pop(task)
+        self.last_used_ms = self.clock.now_ms()
+        error = None if task.cancelled() else task.exception()
+        if error is None or self.session.gone is not None:
+            follow = self._clear_strikes() if self.session.row.memory_strikes and not self._tracked else None
+        elif is_memory_limit(error):
+            follow = self._reset_after_work(row, error)
+        else:
+            logger.error("background work of %s failed", self.session.agent, exc_info=error)
+            return
+        if follow is not None and self.session.gone is None:
+            self._tracked[self._loop.create_task(_quietly(follow))] = (None, Work("settling"))
+            last = next(reversed(self._tracked))
+            last.add_done_callback(lambda done: self._tracked.pop(done, None))
+        elif follow is not None:
+            follow.close()
+
+    async def _reset_after_work(self, row: JobRow | None, error: BaseException) -> None:
+        await self.alarm.reset(row, error, self.clock.now_ms())
+
+    async def _after_reset(self, told: MemoryLimitContext) -> None:
+        """Run the hooks of a memory-limit reset, then end the instance."""
+        for capability in self._capabilities.values():
+            await self._guarded("on_memory_limit", capability.on_memory_limit, told)
+        await self._guarded("on_alarm_memory_limit", self.host.on_alarm_memory_limit, told)
+        facts = {
+            "sealed": told.sealed,
+            "next_time": told.next_time,
+            "job_id": told.executing.id if told.executing else None,
+            "purged_recovery_loop_jobs": told.purged_recovery_loop_jobs,
+        }
+        self.emit("agents:lifecycle", "alarm:memory_limit_reset", facts)
+        await self.session.settle()
+        await self.session.commit(Batch(), release=True)
+
+    # --- teardown
+
+    async def teardown(self) -> None:
+        """Destroy the agent: marker, hooks, then every row; finished at the next start if cut off (SPEC 11)."""
+        self._is_destroying = True
+        session = self.session
+        session.row.destroying = 1
+        await session.commit(Batch())
+        await self.end_calls(self._grace, AgentDestroyedError(str(session.agent)))
+        with self._entered():
+            for capability in self._capabilities.values():
+                await self._destroy_capability(capability)
+        await session.settle()
+        session.table.apply({row.id: None for row in session.table})
+        session.row.alarm_ms = session.row.running = None
+        future = session.commit_row(Batch(destroy=True))
+        session.gone = "it was destroyed"
+        await future
+        self.emit("agents:lifecycle", "destroy", {})
+
+    async def _destroy_capability(self, capability: Capability) -> None:
+        policy = self.options.retry
+        for attempt in range(1, policy.attempts() + 1):
+            try:
+                await capability.on_destroy()
+            except Exception as error:
+                if is_platform(error):
+                    raise
+                logger.exception("on_destroy of %s raised (attempt %d)", capability.id, attempt)
+                if attempt == policy.attempts():
+                    facts = {"capability": capability.id, "error": type(error).__name__}
+                    self.emit("agents:lifecycle", "destroy:leftover", facts)
+                else:
+                    await self.clock.sleep(policy.wait(attempt))
+            else:
+                return
+
+    # --- inside
+
+    def _entered(self, work: Work | None = None) -> Any:
+        return context.entered(self.host, work=work)
+
+    def _work_under_way(self) -> Work | None:
+        for frame in context.frames():
+            if frame.host is self.host and frame.work is not None:
+                return frame.work
+        return None
+
+    def works(self) -> Iterator[Work]:
+        """Yield the work of tracked tasks (a fake clock waits for it)."""
+        for _, work in self._tracked.values():
+            yield work
+
+    def _handler(self, owner: str) -> Handler | None:
+        handler: Any = self.host if owner == HOST else self._capabilities.get(owner)
+        return handler if handler is not None and takes_jobs(handler) else None
+
+    def _set_aside(self, row: JobRow) -> JobRow | None:
+        keep = getattr(self._capabilities.get(row.owner), "on_set_aside", None)
+        return None if keep is None else keep(row)
+
+    async def _guarded(self, what: str, hook: Callable[..., Awaitable[None]], *arguments: object) -> None:
+        """Call a hook that must not break what it is told about."""
+        try:
+            await hook(*arguments)
+        except Exception as error:
+            if is_platform(error):
+                raise
+            logger.exception("%s of %s raised", what, self.session.agent)
+            if what == "on_alarm":
+                await self._guarded("on_error", self.host.on_error, error)
+
+
+async def _ended(is_over: Callable[[], bool]) -> None:
+    while not is_over():
+        await asyncio.sleep(0.005)
+
+
+async def _quietly(following: Awaitable[None]) -> None:
+    try:
+        await following
+    except Exception:
+        logger.exception("the end of background work could not be stored")

@@ -1,0 +1,146 @@
+"""What a caller may pass as ``when``, read into the form that is stored."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from agentkit.clock import Duration, duration_of, to_ms
+from agentkit.errors import NothingToScheduleError, ScheduleError, ScheduleNotClearError
+from agentkit.schedules.recurrence import Recurrence
+from agentkit.schedules.schedule import CatchUp, ScheduleType
+from agentkit.schedules.wall_clock import zone_named
+
+if TYPE_CHECKING:
+    from agentkit.schedules.parser import ParsedSchedule
+
+_MILLISECOND = timedelta(milliseconds=1)
+_LONGEST = timedelta(days=3653)
+
+
+@dataclass(frozen=True, slots=True)
+class Every:
+    """An interval that passed its check."""
+
+    interval: timedelta
+
+
+When: TypeAlias = "Duration | datetime | str | Recurrence | ParsedSchedule | Every"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """``when``, as it is stored; bounds only where a ``ParsedSchedule`` brought some."""
+
+    type: ScheduleType
+    when: int | str
+    timezone: str
+    starts_ms: int | None = None
+    until_ms: int | None = None
+    count: int | None = None
+
+
+def read_when(when: Any, *, zone: str) -> Request:
+    """Read ``when``.
+
+    Raises:
+        ScheduleError: It is of another kind, or no time that can be waited for.
+    """
+    zone_named(zone)
+    match when:
+        case bool():
+            pass
+        case datetime():
+            return Request(type="scheduled", when=_instant(when), timezone=zone)
+        case timedelta() | int() | float():
+            return Request(type="delayed", when=_delay_ms(when), timezone=zone)
+        case str():
+            return _read_cron(when, zone)
+        case Recurrence():
+            return Request(type="rrule", when=when.rrule, timezone=when.timezone or zone)
+        case Every(interval=interval):
+            return Request(type="interval", when=interval // _MILLISECOND, timezone=zone)
+        case _ if hasattr(when, "when") and hasattr(when, "question"):
+            return _read_plan(when, zone)
+    message = (
+        f"when must be seconds, a timedelta, an aware datetime, a cron expression, a Recurrence or a ParsedSchedule, "
+        f"got {when!r}"
+    )
+    raise ScheduleError(message)
+
+
+def read_interval(interval: Duration) -> Every:
+    """Check an interval: 1 s to ten years.
+
+    Raises:
+        ScheduleError: It is outside of that.
+    """
+    duration = _duration(interval, "interval")
+    if not timedelta(seconds=1) <= duration <= _LONGEST:
+        raise ScheduleError(f"interval must be 1 s to ten years, got {interval!r}")
+    return Every(-(-duration // _MILLISECOND) * _MILLISECOND)
+
+
+def check_catch_up(value: CatchUp) -> CatchUp:
+    """Return a catch-up policy, or raise ``ScheduleError``."""
+    if value not in ("once", "skip", "all"):
+        raise ScheduleError(f'catch_up must be "once", "skip" or "all", got {value!r}')
+    return value
+
+
+def _read_cron(expression: str, zone: str) -> Request:
+    from agentkit.schedules.cron import CronRule
+
+    CronRule.parse(expression, zone)
+    return Request(type="cron", when=expression, timezone=zone)
+
+
+def _read_plan(plan: ParsedSchedule, zone: str) -> Request:
+    """A sentence that was understood (SPEC 9.1)."""
+    if plan.question:
+        raise ScheduleNotClearError(plan.question)
+    timing = plan.when
+    if timing.type == "no-schedule":
+        raise NothingToScheduleError
+    when: Any
+    if timing.type == "delayed":
+        when = timing.delay_in_seconds
+    elif timing.type == "scheduled":
+        when = timing.date
+    elif timing.type == "interval":
+        when = read_interval(timing.interval_seconds)
+    elif timing.type == "cron":
+        when, zone = timing.cron, timing.timezone
+    else:
+        when = Recurrence(timing.rrule, timing.timezone)
+    request = read_when(when, zone=zone)
+    return Request(
+        type=request.type,
+        when=request.when,
+        timezone=request.timezone,
+        starts_ms=None if plan.starts_at is None else to_ms(plan.starts_at),
+        until_ms=None if plan.until is None else to_ms(plan.until),
+        count=plan.count,
+    )
+
+
+def _instant(when: datetime) -> int:
+    try:
+        return to_ms(when, "when")
+    except ValueError as error:
+        raise ScheduleError(str(error)) from None
+
+
+def _delay_ms(when: Duration) -> int:
+    delay = _duration(when, "delay")
+    if delay < timedelta(0):
+        raise ScheduleError(f"delay must not be negative, got {when!r}; for a moment pass an aware datetime")
+    return -(-delay // _MILLISECOND)
+
+
+def _duration(value: Duration, name: str) -> timedelta:
+    try:
+        return duration_of(value, name)
+    except (ValueError, TypeError) as error:
+        raise ScheduleError(str(error)) from None

@@ -1,0 +1,189 @@
+"""A schedule as users see it, and the record of it that its job carries."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Any, Literal, TypeAlias
+
+from agentkit.clock import from_ms, to_ms
+from agentkit.retry import RetryPolicy
+
+ScheduleType: TypeAlias = Literal["delayed", "scheduled", "cron", "interval", "rrule"]
+CatchUp: TypeAlias = Literal["once", "skip", "all"]
+
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Schedule:
+    """When a callback of an agent is called, and with what.
+
+    Attributes:
+        id: Names it within the agent.
+        callback: Name of the method.
+        payload: JSON, as the callback's annotation dumps it.
+        type: ``delayed``, ``scheduled``, ``cron``, ``interval`` or ``rrule``.
+        next_run: Aware UTC moment; None while paused, and once there is none.
+        retry: Its own retry policy.
+        timezone: IANA name the wall clock is read in; for elapsed time only used to show moments.
+        paused: It runs no more until it is resumed.
+        key: The stable name it was given.
+        starts_at: Not before this moment.
+        until: Not after this moment (inclusive).
+        remaining: Runs left of ``count``; None means no end.
+        catch_up: What becomes of runs that were missed: ``once``, ``skip`` or ``all``.
+        created_at: When it was first made.
+        timeout: A run is cancelled after this long.
+        delay: Of a ``delayed`` one.
+        cron: Expression of a ``cron`` one.
+        interval: Of an ``interval`` one.
+        rrule: Rule of an ``rrule`` one.
+        due_at: While it fires: the occurrence being run.
+        skipped: While it fires: occurrences left out since the last run (1,000 means that or more).
+        run_id: While it fires: names this occurrence; see ``JobContext.run_id``.
+    """
+
+    id: str
+    callback: str
+    type: ScheduleType
+    created_at: datetime
+    payload: Any = None
+    next_run: datetime | None = None
+    retry: RetryPolicy = field(default_factory=RetryPolicy)
+    timezone: str = "UTC"
+    paused: bool = False
+    key: str | None = None
+    starts_at: datetime | None = None
+    until: datetime | None = None
+    remaining: int | None = None
+    catch_up: CatchUp = "once"
+    timeout: timedelta | None = None
+    delay: timedelta | None = None
+    cron: str | None = None
+    interval: timedelta | None = None
+    rrule: str | None = None
+    due_at: datetime | None = None
+    skipped: int = 0
+    run_id: str | None = None
+
+    @property
+    def is_recurring(self) -> bool:
+        """It runs more than once."""
+        return self.type in ("cron", "interval", "rrule")
+
+    def describe(self) -> str:
+        """Say in English when it runs, with the zone and the next run.
+
+        Example: ``every Monday at 09:00 Europe/Berlin, next 2026-12-07 09:00``.
+        """
+        from agentkit.schedules.describe import describe
+
+        return describe(self)
+
+
+@dataclass(slots=True, kw_only=True)
+class Record:
+    """What a schedule's job carries as its payload, in milliseconds and short keys.
+
+    Attributes:
+        when: The delay or interval in ms, the instant in ms, the expression or the rule: as it was given.
+        first_ms: Where an interval's grid or a rule's recurrence begins.
+        skipped: Occurrences left out since the last run.
+        is_manual: Its present due time is a ``run_now``, not an occurrence.
+    """
+
+    type: ScheduleType
+    when: int | str
+    timezone: str
+    payload: Any = None
+    key: str | None = None
+    catch_up: CatchUp = "once"
+    first_ms: int | None = None
+    starts_ms: int | None = None
+    until_ms: int | None = None
+    remaining: int | None = None
+    count: int | None = None
+    skipped: int = 0
+    is_paused: bool = False
+    is_manual: bool = False
+
+    @property
+    def is_recurring(self) -> bool:
+        """It runs more than once."""
+        return self.type in ("cron", "interval", "rrule")
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what to store: fields that differ from their defaults."""
+        stored = {"type": self.type, "when": self.when, "timezone": self.timezone}
+        for name, default in _DEFAULTS.items():
+            value = getattr(self, name)
+            if value != default:
+                stored[name] = value
+        return stored
+
+    def identity(self) -> tuple[object, ...]:
+        """Return what makes two schedules of one callback the same, their payloads aside (SPEC 8.5)."""
+        zone = self.timezone if self.type in ("cron", "rrule") else None
+        return (self.type, self.when, zone, self.starts_ms, self.until_ms, self.count)
+
+
+_DEFAULTS: dict[str, Any] = {
+    "payload": None,
+    "key": None,
+    "catch_up": "once",
+    "first_ms": None,
+    "starts_ms": None,
+    "until_ms": None,
+    "remaining": None,
+    "count": None,
+    "skipped": 0,
+    "is_paused": False,
+    "is_manual": False,
+}
+
+
+def to_schedule(
+    record: Record,
+    *,
+    id: str,
+    callback: str,
+    created_at: datetime,
+    next_run: datetime | None,
+    retry: RetryPolicy,
+    timeout: timedelta | None,
+) -> Schedule:
+    """Return a record as users see it."""
+    schedule = Schedule(
+        id=id,
+        callback=callback,
+        payload=record.payload,
+        type=record.type,
+        next_run=None if record.is_paused else next_run,
+        retry=retry,
+        timezone=record.timezone,
+        paused=record.is_paused,
+        key=record.key,
+        starts_at=None if record.starts_ms is None else from_ms(record.starts_ms),
+        until=None if record.until_ms is None else from_ms(record.until_ms),
+        remaining=record.remaining,
+        catch_up=record.catch_up,
+        created_at=created_at,
+        timeout=timeout,
+    )
+    match record.type:
+        case "delayed":
+            return replace(schedule, delay=int(record.when) * _MILLISECOND)
+        case "interval":
+            return replace(schedule, interval=int(record.when) * _MILLISECOND)
+        case "cron":
+            return replace(schedule, cron=str(record.when))
+        case "rrule":
+            return replace(schedule, rrule=str(record.when))
+        case "scheduled":
+            return schedule
+
+
+def moment_ms(moment: datetime | None, name: str) -> int | None:
+    """Return an optional moment in milliseconds."""
+    return None if moment is None else to_ms(moment, name)

@@ -1,0 +1,521 @@
+"""The Scheduler: makes schedules, keeps them as jobs, and calls their callbacks when they are due."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Any
+
+from agentkit.capability import Capability
+from agentkit.clock import LATEST_MS, Duration, duration_of, from_ms, to_ms
+from agentkit.errors import PayloadError, QuotaError, ScheduleError
+from agentkit.jobs.failures import FinalFailure, InvalidPayload
+from agentkit.jobs.job import JobContext, JobOptions
+from agentkit.jobs.outcome import RescheduleAt
+from agentkit.json_value import canonical, from_text, to_text
+from agentkit.options import AgentOptions
+from agentkit.retry import RetryPolicy
+from agentkit.schedules.callbacks import Callback, Callbacks, call
+from agentkit.schedules.history import ScheduleRun, to_run
+from agentkit.schedules.occurrences import following, plan_firing
+from agentkit.schedules.request import When, check_catch_up, read_interval, read_when
+from agentkit.schedules.schedule import CatchUp, Record, Schedule, ScheduleType, moment_ms, to_schedule
+from agentkit.schedules.wall_clock import zone_named
+from agentkit.store.store import JobRow
+
+logger = logging.getLogger(__name__)
+
+_CHANNEL = "agents:schedule"
+_KEY_PREFIX = "key:"
+_TIMEZONE = "timezone"
+OnError = Callable[[Exception], Awaitable[None]]
+
+
+class Scheduler(Capability):
+    """Calls callbacks of its host at times to come. Everything it is asked for is durable when it returns.
+
+    A plain-function callback runs in a daemon thread: it can't be cancelled, other code of the agent may run beside
+    it, and ``agentkit.from_thread`` reaches storage from there.
+    """
+
+    id = "scheduler"
+
+    def __init__(
+        self,
+        callbacks: Mapping[str, Callback] | None = None,
+        *,
+        host: object | None = None,
+        retry: RetryPolicy | None = None,
+        hung_timeout: Duration = 30,
+        on_error: OnError | None = None,
+        options: AgentOptions | None = None,
+    ) -> None:
+        """Put a scheduler together.
+
+        Args:
+            callbacks: Functions by the names under which they are stored.
+            host: Whose methods are callbacks as well.
+            retry: For schedules that bring no policy of their own.
+            hung_timeout: After so many seconds a run is reported as slow.
+            on_error: Called with the last error of a run that failed for good.
+            options: The agent's options: time zone and quotas.
+        """
+        self._callbacks = Callbacks(callbacks, host)
+        self._retry = retry or RetryPolicy()
+        self._hung_timeout = duration_of(hung_timeout, "hung_timeout")
+        self._on_error = on_error
+        self._options = options or AgentOptions()
+        self._warned: set[str] = set()
+
+    # --- making schedules
+
+    async def set(
+        self,
+        when: When,
+        callback: str | Callback,
+        payload: Any = None,
+        *,
+        retry: RetryPolicy | None = None,
+        idempotent: bool | None = None,
+        timezone: str | None = None,
+        key: str | None = None,
+        catch_up: CatchUp = "once",
+        starts_at: datetime | None = None,
+        until: datetime | None = None,
+        count: int | None = None,
+        timeout: Duration | None = None,
+    ) -> Schedule:
+        """Make a schedule.
+
+        Args:
+            when: Seconds or a timedelta (once, after that), an aware datetime (once, then), a cron expression, a
+                ``Recurrence`` or a ``ParsedSchedule``.
+            callback: A method of the agent, or its name.
+            payload: JSON, a pydantic model or a dataclass; checked against the callback's annotation.
+            retry: Overrides the Scheduler's policy, field by field.
+            idempotent: Return an equal schedule that exists instead of adding one; by default so for recurring ones.
+            timezone: IANA name for cron and recurrences; by default the agent's.
+            key: A stable name: the same key replaces what it named when anything has changed.
+            catch_up: What becomes of missed runs: the latest runs (``once``), none (``skip``) or ``all``.
+            starts_at: No run before this moment.
+            until: No run after this moment.
+            count: End after so many runs.
+            timeout: Cancel a run after this long; it counts as failed.
+
+        Raises:
+            ScheduleError: It can't be made as asked; nothing is stored.
+            PayloadError: The payload can't be stored, or the callback's annotation refuses it.
+            QuotaError: The agent has ``options.max_schedules`` already.
+        """
+        name = self._callbacks.name_of(callback)
+        zone = timezone or await self.timezone()
+        request = read_when(when, zone=zone)
+        record = Record(
+            type=request.type,
+            when=request.when,
+            timezone=request.timezone,
+            payload=self._callbacks.checked(name, payload),
+            key=key,
+            catch_up=check_catch_up(catch_up),
+            starts_ms=moment_ms(starts_at, "starts_at") or request.starts_ms,
+            until_ms=moment_ms(until, "until") or request.until_ms,
+            count=request.count if count is None else count,
+        )
+        return await self._make(record, name, retry=retry, idempotent=idempotent, timeout=timeout)
+
+    async def every(
+        self, interval: Duration, callback: str | Callback, payload: Any = None, **options: Any
+    ) -> Schedule:
+        """Make a schedule that runs every interval of elapsed time, the first time after one interval.
+
+        Args:
+            interval: Seconds or a timedelta, 1 s to ten years. For whole days by the wall clock use a ``Recurrence``.
+            callback: See ``set``.
+            payload: See ``set``.
+            options: As in ``set``.
+        """
+        return await self.set(read_interval(interval), callback, payload, **options)
+
+    async def _make(
+        self,
+        record: Record,
+        callback: str,
+        *,
+        retry: RetryPolicy | None,
+        idempotent: bool | None,
+        timeout: Duration | None,
+    ) -> Schedule:
+        now_ms = self._now_ms()
+        if record.count is not None and (isinstance(record.count, bool) or record.count < 1):
+            raise ScheduleError(f"count must be 1 or more, got {record.count!r}")
+        record.remaining = record.count
+        options = self._job_options(record.type, retry, timeout)
+        key = record.key
+        existing = self._named(key) if key is not None else None
+        if key is None and (record.is_recurring if idempotent is None else idempotent):
+            existing = self._match(record, callback)
+            if existing is not None:
+                await self.lifecycle.jobs.rearm()
+                return self._schedule(existing)
+        if existing is not None and self._is_unchanged(existing, record, callback, options):
+            await self.lifecycle.jobs.rearm()
+            return self._schedule(existing)
+        due_ms = self._first_due(record, now_ms)
+        if existing is not None and _record(existing).is_paused:
+            record.is_paused, due_ms = True, LATEST_MS
+        if existing is None:
+            self._check_quota()
+            self._warn_of_piling_up(record, callback, idempotent)
+        id = None if key is None else _KEY_PREFIX + key
+        text = to_text(
+            record.to_json(), "payload", limit=self._options.max_payload_bytes, quota="max_payload_bytes"
+        )
+        row = await self.lifecycle.jobs.push_row(callback, due_ms, text, id=id, options=options)
+        schedule = self._schedule(row)
+        self._tell("schedule:create", row)
+        return schedule
+
+    def _first_due(self, record: Record, now_ms: int) -> int:
+        """Return when a new schedule first runs: strictly in the future for recurring ones."""
+        if record.type == "delayed":
+            return min(now_ms + int(record.when), LATEST_MS)
+        if record.type == "scheduled":
+            return int(record.when)
+        starts = record.starts_ms
+        if record.type == "interval":
+            record.first_ms = now_ms + int(record.when) if starts is None else starts
+        elif record.type == "rrule":
+            record.first_ms = now_ms if starts is None else starts
+        due_ms = following(record, now_ms)
+        if due_ms is None:
+            raise ScheduleError(f"{record.type} {record.when!r} never runs within starts_at, until and today")
+        return due_ms
+
+    def _job_options(self, type: ScheduleType, retry: RetryPolicy | None, timeout: Duration | None) -> str:
+        limit = None if timeout is None else duration_of(timeout, "timeout")
+        if limit is not None and limit <= timedelta(0):
+            raise ScheduleError(f"timeout must be more than 0 s, got {timeout!r}")
+        return JobOptions(
+            retry=(retry or RetryPolicy()).filled_from(self._retry),
+            single_flight=type == "interval",
+            hung_timeout=None if self._hung_timeout == _DEFAULT_HUNG else self._hung_timeout,
+            timeout=limit,
+        ).to_text()
+
+    def _match(self, record: Record, callback: str) -> JobRow | None:
+        """Return an equal schedule, payloads compared as the callback's annotation reads them today."""
+        for row in self.lifecycle.jobs.rows():
+            if row.function != callback:
+                continue
+            found = _record(row)
+            if (
+                found.key is None
+                and found.identity() == record.identity()
+                and self._same_payload(found, record, callback)
+            ):
+                return row
+        return None
+
+    def _is_unchanged(self, row: JobRow, record: Record, callback: str, options: str) -> bool:
+        found = _record(row)
+        return (
+            row.function == callback
+            and row.options == options
+            and found.identity() == record.identity()
+            and found.catch_up == record.catch_up
+            and self._same_payload(found, record, callback)
+        )
+
+    def _same_payload(self, found: Record, record: Record, callback: str) -> bool:
+        if found.payload == record.payload:
+            return canonical(found.payload) == canonical(record.payload)
+        try:
+            return self._callbacks.checked(callback, found.payload) == record.payload
+        except PayloadError:
+            return False
+
+    def _named(self, key: str) -> JobRow | None:
+        if not key.strip():
+            raise ScheduleError("key must not be blank; leave it out for none")
+        return self.lifecycle.jobs.row(_KEY_PREFIX + key)
+
+    def _check_quota(self) -> None:
+        limit = self._options.max_schedules
+        count = len(self.lifecycle.jobs.rows())
+        if count >= limit:
+            raise QuotaError(
+                "max_schedules", limit, f"{self.lifecycle.name!r} has {count:,} schedules already"
+            )
+
+    def _warn_of_piling_up(self, record: Record, callback: str, idempotent: bool | None) -> None:
+        """SPEC 8.9: a one-shot made at every start piles up."""
+        if record.is_recurring or idempotent or record.key or not self.lifecycle.is_starting:
+            return
+        if callback not in self._warned:
+            self._warned.add(callback)
+            logger.warning(
+                "on_start schedules %r once more at every start; pass idempotent=True or key=... to keep one",
+                callback,
+            )
+
+    # --- looking and changing
+
+    async def get(self, id: str) -> Schedule | None:
+        """Return a schedule, or None."""
+        row = self.lifecycle.jobs.row(id)
+        return None if row is None else self._schedule(row)
+
+    async def list(
+        self,
+        *,
+        id: str | None = None,
+        type: ScheduleType | None = None,
+        callback: str | Callback | None = None,
+        start: datetime | None = None,
+        end: datetime | None = None,
+    ) -> list[Schedule]:
+        """Return schedules by next run, paused ones last; ``start`` (in) and ``end`` (out) bound the next run."""
+        name = self._callbacks.name_of(callback) if callable(callback) else callback
+        start_ms, end_ms = moment_ms(start, "start"), moment_ms(end, "end")
+        found = []
+        for row in self.lifecycle.jobs.rows():
+            if (id is not None and row.id != id) or (name is not None and row.function != name):
+                continue
+            if (start_ms is not None and row.due_ms < start_ms) or (
+                end_ms is not None and row.due_ms >= end_ms
+            ):
+                continue
+            schedule = self._schedule(row)
+            if type is None or schedule.type == type:
+                found.append(schedule)
+        return found
+
+    async def cancel(self, id: str) -> bool:
+        """Delete a schedule; False if there is none. A run under way goes on."""
+        row = self.lifecycle.jobs.row(id)
+        if row is None:
+            return False
+        await self.lifecycle.jobs.cancel(id)
+        self._tell("schedule:cancel", row)
+        return True
+
+    async def pause(self, id: str) -> bool:
+        """Keep a schedule from running until it is resumed; False if there is none."""
+        row = self.lifecycle.jobs.row(id)
+        if row is None:
+            return False
+        record = _record(row)
+        if not record.is_paused:
+            await self.lifecycle.jobs.put_row(_paused(row, record))
+        return True
+
+    async def resume(self, id: str) -> bool:
+        """Let a paused schedule run again, a recurring one at its next occurrence after now; False if there is none."""
+        row = self.lifecycle.jobs.row(id)
+        if row is None:
+            return False
+        record = _record(row)
+        if not record.is_paused:
+            return True
+        record.is_paused, record.is_manual = False, False
+        due_ms = self._resumed_due(record, row)
+        if due_ms is None:
+            await self.lifecycle.jobs.cancel(id)
+        else:
+            await self.lifecycle.jobs.put_row(row._replace(due_ms=due_ms, payload=_text(record)))
+        return True
+
+    def _resumed_due(self, record: Record, row: JobRow) -> int | None:
+        if record.type == "delayed":
+            return row.created_ms + int(record.when)
+        if record.type == "scheduled":
+            return int(record.when)
+        return following(record, self._now_ms())
+
+    async def run_now(self, id: str) -> bool:
+        """Run a schedule at the next alarm, once, whatever its time; False if there is none.
+
+        A paused one stays paused afterwards, a one-shot is done with it.
+        """
+        row = self.lifecycle.jobs.row(id)
+        if row is None:
+            return False
+        record = _record(row)
+        record.is_manual = True
+        await self.lifecycle.jobs.put_row(row._replace(due_ms=self._now_ms(), payload=_text(record)))
+        return True
+
+    async def next_runs(self, id: str, n: int = 5) -> list[datetime]:
+        """Return the next ``n`` moments at which a schedule will run; fewer if it ends before."""
+        row = self.lifecycle.jobs.row(id)
+        if row is None or _record(row).is_paused:
+            return []
+        record, moments = _record(row), [row.due_ms]
+        wanted = n if record.remaining is None else min(n, record.remaining)
+        while record.is_recurring and len(moments) < wanted:
+            next_ms = following(record, moments[-1])
+            if next_ms is None:
+                break
+            moments.append(next_ms)
+        return [from_ms(moment) for moment in moments[:wanted]]
+
+    async def history(self, limit: int = 100) -> list[ScheduleRun]:
+        """Return the latest runs, newest first."""
+        return [to_run(row) for row in await self.lifecycle.history(limit) if row.owner == self.id]
+
+    # --- the agent's zone
+
+    async def timezone(self) -> str:
+        """Return the IANA name of the zone that applies when none is given."""
+        stored: str | None = await self.lifecycle.storage.get(_TIMEZONE)
+        return stored or self._options.timezone
+
+    async def set_timezone(self, name: str) -> None:
+        """Store the zone that applies when none is given; schedules that exist keep theirs.
+
+        Raises:
+            ScheduleError: The zone is unknown.
+        """
+        zone_named(name)
+        await self.lifecycle.storage.put(_TIMEZONE, name)
+
+    # --- running
+
+    async def on_job(self, context: JobContext) -> RescheduleAt | None:
+        """Call the callback of a schedule that is due, and say when it is due again."""
+        job = context.job
+        record = Record(**job.payload)
+        run_ms, next_ms = to_ms(context.due_at), None
+        skipped = 0
+        if record.is_recurring:
+            firing = plan_firing(
+                record,
+                run_ms,
+                now_ms=self._now_ms(),
+                serving_since_ms=to_ms(context.serving_since),
+                recovered=context.recovered or context.attempt > 1,
+            )
+            next_ms, skipped = firing.next_ms, firing.skipped
+            if firing.run_ms is None:
+                record.skipped += skipped
+                self._tell_context("schedule:skip", context, {"skipped": skipped})
+                return self._next(record, next_ms)
+            run_ms = firing.run_ms
+        schedule = self._firing(context, record, run_ms, next_ms, record.skipped + skipped)
+        self._tell_context(
+            "schedule:execute" if context.attempt == 1 else "schedule:retry",
+            context,
+            {"attempt": context.attempt},
+        )
+        await self._call(job.function, record, schedule)
+        return self._after_run(record, next_ms)
+
+    async def _call(self, callback: str, record: Record, schedule: Schedule) -> None:
+        try:
+            function, arguments = self._callbacks.prepare(callback, record.payload, schedule)
+        except PayloadError as error:
+            raise InvalidPayload from error
+        except LookupError as error:
+            logger.error("schedule %s of %s: %s", schedule.id, self.lifecycle.name, error)
+            raise FinalFailure from error
+        await call(function, arguments)
+
+    async def on_job_error(self, context: JobContext, error: Exception) -> RescheduleAt | None:
+        """Tell of a run that failed for good; a recurring schedule goes on."""
+        self._tell_context("schedule:error", context, {"error": type(error).__name__})
+        if self._on_error is not None:
+            try:
+                await self._on_error(error)
+            except Exception:
+                logger.exception("on_error raised")
+        record = Record(**context.job.payload)
+        next_ms = None
+        if record.is_recurring:
+            next_ms = following(record, max(self._now_ms(), to_ms(context.due_at)))
+        return self._after_run(record, next_ms)
+
+    async def on_job_skipped(self, context: JobContext) -> RescheduleAt | None:
+        """Leave an occurrence out whose predecessor is still running."""
+        record = Record(**context.job.payload)
+        record.skipped += 1
+        self._tell_context("schedule:skip", context, {"skipped": 1})
+        return self._next(record, following(record, self._now_ms()))
+
+    def on_set_aside(self, row: JobRow) -> JobRow | None:
+        """Keep a recurring schedule, paused, when its job is sealed or poisoned (SPEC 7.5)."""
+        record = _record(row)
+        return _paused(row, record) if record.is_recurring else None
+
+    def _after_run(self, record: Record, next_ms: int | None) -> RescheduleAt | None:
+        if not record.is_recurring:
+            return None
+        record.skipped = 0
+        if record.remaining is not None:
+            record.remaining -= 1
+            if record.remaining <= 0:
+                return None
+        if record.is_paused:
+            next_ms = LATEST_MS
+        return self._next(record, next_ms)
+
+    def _next(self, record: Record, next_ms: int | None) -> RescheduleAt | None:
+        record.is_manual = False
+        return None if next_ms is None else RescheduleAt(from_ms(next_ms), record.to_json())
+
+    def _firing(
+        self, context: JobContext, record: Record, run_ms: int, next_ms: int | None, skipped: int
+    ) -> Schedule:
+        job = context.job
+        schedule = to_schedule(
+            record,
+            id=job.id,
+            callback=job.function,
+            created_at=job.created_at,
+            next_run=None if next_ms is None else from_ms(next_ms),
+            retry=job.retry,
+            timeout=job.timeout,
+        )
+        return replace(schedule, due_at=from_ms(run_ms), skipped=skipped, run_id=context.run_id)
+
+    # --- inside
+
+    def _now_ms(self) -> int:
+        return self.lifecycle.clock.now_ms()
+
+    def _schedule(self, row: JobRow) -> Schedule:
+        options = JobOptions.from_text(row.options)
+        return to_schedule(
+            _record(row),
+            id=row.id,
+            callback=row.function,
+            created_at=from_ms(row.created_ms),
+            next_run=from_ms(row.due_ms),
+            retry=options.retry,
+            timeout=options.timeout,
+        )
+
+    def _tell(self, event: str, row: JobRow) -> None:
+        self.lifecycle.emit(_CHANNEL, event, {"schedule_id": row.id, "callback": row.function})
+
+    def _tell_context(self, event: str, context: JobContext, facts: dict[str, Any]) -> None:
+        job = context.job
+        known = {"schedule_id": job.id, "callback": job.function, "run_id": context.run_id}
+        self.lifecycle.emit(_CHANNEL, event, {**known, **facts})
+
+
+_DEFAULT_HUNG = timedelta(seconds=30)
+
+
+def _record(row: JobRow) -> Record:
+    return Record(**from_text(row.payload))
+
+
+def _text(record: Record) -> str:
+    return to_text(record.to_json(), "payload")
+
+
+def _paused(row: JobRow, record: Record) -> JobRow:
+    record.is_paused, record.is_manual = True, False
+    return row._replace(due_ms=LATEST_MS, payload=_text(record))

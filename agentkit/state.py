@@ -1,0 +1,74 @@
+"""One typed value of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from agentkit.errors import StateError
+from agentkit.json_value import from_text, to_text
+from agentkit.store.session import Session
+
+
+class State:
+    """The state as its model reads it; read once a stored text, not once a look."""
+
+    __slots__ = ("_initial", "_max_value_bytes", "_migrate", "_model", "_session", "_text", "_value")
+
+    def __init__(
+        self,
+        session: Session,
+        *,
+        model: Any,
+        initial: Any,
+        migrate: Callable[[Any], Any] | None,
+        max_value_bytes: int,
+    ) -> None:
+        self._session = session
+        self._model = model
+        self._initial = initial
+        self._migrate = migrate
+        self._max_value_bytes = max_value_bytes
+        self._text: str | None = None
+        self._value: Any = None
+
+    def get(self) -> Any:
+        """Return the stored state, or the initial one.
+
+        Raises:
+            StateError: It no longer fits the model.
+        """
+        text = self._session.state()
+        if text is None:
+            return self._initial
+        if text != self._text:
+            self._value = self._read(text)
+            self._text = text
+        return self._value
+
+    async def set(self, new: Any) -> Any:
+        """Validate and store a state; returns it as the model reads it."""
+        value = self._validated(new)
+        text = to_text(value, "state", limit=self._max_value_bytes, quota="max_value_bytes")
+        await self._session.put_state(text)
+        return value
+
+    def _read(self, text: str) -> Any:
+        from pydantic import ValidationError
+
+        raw = from_text(text)
+        try:
+            return self._validated(raw)
+        except ValidationError as error:
+            if self._migrate is not None:
+                return self._validated(self._migrate(raw))
+            problems = error.errors(include_url=False, include_input=False)
+            fields = [".".join(str(part) for part in problem["loc"]) or "(the whole)" for problem in problems]
+            raise StateError(str(self._session.agent), fields, problems[0]["msg"]) from error
+
+    def _validated(self, value: Any) -> Any:
+        if self._model is None:
+            return value
+        from pydantic import TypeAdapter
+
+        return TypeAdapter(self._model).validate_python(value)

@@ -1,0 +1,69 @@
+"""One live agent's jobs in memory: what is due next, without asking the store."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Iterator
+
+from agentkit.store.store import JobRow
+
+
+class JobTable:
+    """Rows by id, and a heap over them whose outdated entries are dropped when they come up."""
+
+    __slots__ = ("_exclusive", "_heap", "_rows")
+
+    def __init__(self, rows: Iterable[JobRow] = ()) -> None:
+        self._rows = {row.id: row for row in rows}
+        self._heap = [(row.due_ms, row.run_id, row.id) for row in self._rows.values()]
+        heapq.heapify(self._heap)
+        self._exclusive = sum(row.exclusive for row in self._rows.values())
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[JobRow]:
+        return iter(self._rows.values())
+
+    def get(self, job_id: str) -> JobRow | None:
+        """Return a row, or None."""
+        return self._rows.get(job_id)
+
+    def apply(self, changes: dict[str, JobRow | None]) -> None:
+        """Put the rows, and drop those that are None."""
+        for job_id, row in changes.items():
+            old = self._rows.pop(job_id, None)
+            if old is not None:
+                self._exclusive -= old.exclusive
+            if row is not None:
+                self._rows[job_id] = row
+                self._exclusive += row.exclusive
+                heapq.heappush(self._heap, (row.due_ms, row.run_id, job_id))
+        if len(self._heap) > 2 * len(self._rows) + 64:
+            self._heap = [(row.due_ms, row.run_id, row.id) for row in self._rows.values()]
+            heapq.heapify(self._heap)
+
+    def first(self) -> JobRow | None:
+        """Return the row that runs next: the earliest, an exclusive one before all others (SPEC 6.4)."""
+        if self._exclusive:
+            rows = (row for row in self._rows.values() if row.exclusive)
+            return min(rows, key=lambda row: (row.due_ms, row.run_id))
+        while self._heap:
+            _, run_id, job_id = self._heap[0]
+            row = self._rows.get(job_id)
+            if row is not None and row.run_id == run_id:
+                return row
+            heapq.heappop(self._heap)
+        return None
+
+    def alarm_ms(self) -> int | None:
+        """Return when the agent must wake next."""
+        row = self.first()
+        return None if row is None else row.due_ms
+
+    def next_due(self, now_ms: int, before: str) -> JobRow | None:
+        """Return the next row to run in a pass: due by now, and pushed before the pass began."""
+        row = self.first()
+        if row is None or row.due_ms > now_ms or row.run_id > before:
+            return None
+        return row

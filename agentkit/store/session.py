@@ -1,0 +1,318 @@
+"""One live instance's door to its rows: every read and write of an agent passes here.
+
+Memory is changed when a commit is asked for, the caller resumes when it is durable, and a commit that fails ends
+the instance: what is in memory is then no longer what is on disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from agentkit import context
+from agentkit.errors import AgentGoneError, TransactionConflictError
+from agentkit.store.job_table import JobTable
+from agentkit.store.store import STATE_SCOPE, Activated, AgentId, Batch, JobRow, Store, ValueRange
+from agentkit.store.transaction import Token, Transaction
+
+if TYPE_CHECKING:
+    from agentkit.host import DurableObject
+
+_STATE = (STATE_SCOPE, "")
+
+
+def _ignore() -> None:
+    """Stand in for a hook until the runtime sets its own."""
+
+
+class Session:
+    """Reads and writes of one instance, under its lease.
+
+    Attributes:
+        row: The agent's hot row; ``alarm_ms`` follows the jobs.
+        table: The jobs, committed or on their way.
+        interrupted: Id of the job that was under way when the last owner died.
+        is_starting: Start-up is under way: its commits don't count as progress after a crash.
+        gone: Why this instance may not write any more; None while it may.
+        on_change: Called after the alarm may have changed.
+        on_lost: Called once when a commit failed.
+    """
+
+    __slots__ = (
+        "_active",
+        "_in_flight",
+        "_lock",
+        "_state",
+        "gone",
+        "host",
+        "interrupted",
+        "is_starting",
+        "lease",
+        "on_change",
+        "on_lost",
+        "row",
+        "store",
+        "table",
+    )
+
+    def __init__(self, store: Store, activated: Activated) -> None:
+        self.store = store
+        self.lease = activated.lease
+        self.row = activated.row
+        self.interrupted = activated.interrupted
+        self.table = JobTable(activated.jobs)
+        self.host: DurableObject | None = None
+        self.gone: str | None = None
+        self.is_starting = True
+        self.on_change: Callable[[], None] = _ignore
+        self.on_lost: Callable[[], None] = _ignore
+        self._state = activated.state
+        self._in_flight = 0
+        self._lock: asyncio.Lock | None = None
+        self._active: Transaction | None = None
+
+    @property
+    def agent(self) -> AgentId:
+        """Whose session this is."""
+        return self.lease.agent
+
+    # --- who may write
+
+    def _transaction(self) -> Transaction | None:
+        """Return the open block that the running code belongs to."""
+        frame = context.current_frame()
+        while frame is not None:
+            transaction = frame.transaction
+            if transaction is not None and transaction.session is self and transaction.is_open:
+                return transaction
+            frame = frame.outer
+        return None
+
+    def check_writable(self) -> None:
+        """Raise ``AgentGoneError`` when the running code lost the right to write."""
+        if self.gone is not None:
+            raise AgentGoneError(str(self.agent), self.gone)
+        frame = context.current_frame()
+        while frame is not None:
+            if frame.work is not None and frame.work.abandoned:
+                reason = f"{frame.work.label} did not stop when it was cancelled and was abandoned"
+                raise AgentGoneError(str(self.agent), reason)
+            frame = frame.outer
+
+    # --- commits
+
+    def commit(self, batch: Batch, *, release: bool = False) -> asyncio.Future[None]:
+        """Ask for a commit of the batch and the hot row; job changes are in memory at once."""
+        self.apply(batch)
+        return self.commit_row(batch, release=release)
+
+    def apply(self, batch: Batch) -> None:
+        """Take a batch's jobs over into memory and derive the alarm; ``commit_row`` must follow at once."""
+        if batch.jobs:
+            self.table.apply(batch.jobs)
+            self._touch(tuple(("job", job_id) for job_id in batch.jobs))
+        self.row.alarm_ms = self.table.alarm_ms()
+
+    def commit_row(self, batch: Batch, *, release: bool = False) -> asyncio.Future[None]:
+        """Ask for a commit with the hot row as it stands (a fallback alarm, a teardown)."""
+        if self.gone is not None:
+            raise AgentGoneError(str(self.agent), self.gone)
+        if not self.is_starting:
+            self.row.crash_strikes = 0
+        self._in_flight += 1
+        if release:
+            self.gone = "it was evicted"
+        future = self.store.commit(self.lease, self.row, batch, release=release, settled=self._settled)
+        self.on_change()
+        return future
+
+    def _settled(self, error: BaseException | None) -> None:
+        self._in_flight -= 1
+        if error is not None and (self.gone is None or self.gone == "it was evicted"):
+            self.gone = f"a commit failed ({error})"
+            self.on_lost()
+
+    async def settle(self) -> None:
+        """Wait until nothing of this agent is on its way to the disk.
+
+        Raises:
+            AgentGoneError: A commit failed meanwhile.
+        """
+        while self._in_flight and self.gone is None:
+            await self.store.barrier()
+        if self.gone is not None:
+            raise AgentGoneError(str(self.agent), self.gone)
+
+    @property
+    def has_pending(self) -> bool:
+        """Something is on its way to the disk."""
+        return self._in_flight > 0
+
+    async def _write(self, batch: Batch, *touched: Token) -> None:
+        self.check_writable()
+        transaction = self._transaction()
+        if transaction is not None:
+            transaction.batch.absorb(batch)
+            return
+        self._touch(touched)
+        await self.commit(batch)
+
+    def _touch(self, tokens: tuple[Token, ...]) -> None:
+        if self._active is not None:
+            self._active.foreign.update(tokens)
+
+    # --- jobs
+
+    def job(self, job_id: str) -> JobRow | None:
+        """Return a job as the running code sees it."""
+        transaction = self._transaction()
+        if transaction is None:
+            return self.table.get(job_id)
+        transaction.reads.add(("job", job_id))
+        if job_id in transaction.batch.jobs:
+            return transaction.batch.jobs[job_id]
+        return self.table.get(job_id)
+
+    def jobs(self) -> list[JobRow]:
+        """Return all jobs as the running code sees them, by due time."""
+        transaction = self._transaction()
+        rows = {row.id: row for row in self.table}
+        if transaction is not None:
+            transaction.reads.add(("jobs",))
+            for job_id, row in transaction.batch.jobs.items():
+                if row is None:
+                    rows.pop(job_id, None)
+                else:
+                    rows[job_id] = row
+        return sorted(rows.values(), key=lambda row: (row.due_ms, row.run_id))
+
+    async def put_job(self, row: JobRow) -> None:
+        """Put a job; durable on return."""
+        await self._write(Batch(jobs={row.id: row}), ("job", row.id))
+
+    async def drop_job(self, job_id: str) -> None:
+        """Delete a job; durable on return."""
+        await self._write(Batch(jobs={job_id: None}), ("job", job_id))
+
+    async def requeue(self, row: JobRow, run_id: str) -> None:
+        """Bring a recorded job back and take its entry out of the history, in one commit."""
+        await self._write(Batch(jobs={row.id: row}, forget=[run_id]), ("job", row.id))
+
+    # --- values
+
+    async def value(self, scope: str, key: str) -> str | None:
+        """Return a value as the running code sees it."""
+        transaction = self._transaction()
+        if transaction is not None:
+            transaction.reads.add(("value", scope, key))
+            if (scope, key) in transaction.batch.values:
+                return transaction.batch.values[scope, key]
+            if scope in transaction.batch.cleared:
+                return None
+        return await self.store.value(self.lease, scope, key)
+
+    async def values(self, scope: str, wanted: ValueRange) -> list[tuple[str, str]]:
+        """Return values in key order as the running code sees them."""
+        transaction = self._transaction()
+        if transaction is None:
+            return await self.store.values(self.lease, scope, wanted)
+        transaction.reads.add(("scope", scope))
+        found: dict[str, str | None] = {}
+        if scope not in transaction.batch.cleared:
+            found.update(await self.store.values(self.lease, scope, wanted._replace(limit=None)))
+        for (put_scope, key), value in transaction.batch.values.items():
+            if put_scope == scope and _is_wanted(key, wanted):
+                found[key] = value
+        rows = sorted(((key, value) for key, value in found.items() if value is not None), reverse=wanted.reverse)
+        return rows[: wanted.limit]
+
+    async def put_values(self, scope: str, values: dict[str, str | None]) -> None:
+        """Put values, and delete those that are None; durable on return."""
+        changes = {(scope, key): value for key, value in values.items()}
+        await self._write(Batch(values=changes), *(("value", scope, key) for key in values))
+
+    async def clear(self, scope: str) -> None:
+        """Delete all values of a scope; durable on return."""
+        await self._write(Batch(cleared={scope}), ("scope", scope))
+
+    # --- state
+
+    def state(self) -> str | None:
+        """Return the stored state as the running code sees it."""
+        transaction = self._transaction()
+        if transaction is not None:
+            transaction.reads.add(("value", *_STATE))
+            if _STATE in transaction.batch.values:
+                return transaction.batch.values[_STATE]
+        return self._state
+
+    async def put_state(self, text: str) -> None:
+        """Store the state; durable on return."""
+        self.check_writable()
+        if self._transaction() is None:
+            self._state = text
+        await self._write(Batch(values={_STATE: text}), ("value", *_STATE))
+
+    # --- transactions
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Commit what the block changes together, or nothing of it (SPEC 3.4)."""
+        self.check_writable()
+        if self._transaction() is not None:
+            yield
+            return
+        self._lock = self._lock or asyncio.Lock()
+        async with self._lock:
+            # What was on its way when the block began must be what it reads.
+            await self.settle()
+            transaction = self._active = Transaction(self)
+            assert self.host is not None
+            try:
+                with context.entered(self.host, transaction=transaction):
+                    yield
+                await self._flush(transaction)
+            finally:
+                transaction.is_open = False
+                self._active = None
+
+    async def _flush(self, transaction: Transaction) -> None:
+        transaction.is_open = False
+        self.check_writable()
+        conflicts = transaction.conflicts()
+        if conflicts:
+            raise TransactionConflictError(str(self.agent), conflicts)
+        batch = transaction.batch
+        if not (batch.jobs or batch.values or batch.cleared or batch.forget):
+            return
+        if _STATE in batch.values:
+            self._state = batch.values[_STATE]
+        self._active = None
+        await finish(self.commit(batch))
+
+
+async def finish(future: asyncio.Future[None]) -> None:
+    """Wait for a commit that has begun, also when cancelled meanwhile; then pass the cancellation on."""
+    cancelled: asyncio.CancelledError | None = None
+    while not future.done():
+        try:
+            await asyncio.shield(future)
+        except asyncio.CancelledError as error:
+            if future.cancelled():
+                raise
+            cancelled = error
+        except Exception:
+            break
+    future.result()
+    if cancelled is not None:
+        raise cancelled
+
+
+def _is_wanted(key: str, wanted: ValueRange) -> bool:
+    return (
+        key.startswith(wanted.prefix)
+        and (wanted.start is None or key >= wanted.start)
+        and (wanted.end is None or key < wanted.end)
+    )

@@ -1,0 +1,50 @@
+"""Changes collected in memory until a block is left, and what the block has read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from agentkit.store.store import Batch
+
+if TYPE_CHECKING:
+    from agentkit.store.session import Session
+
+#: What was read or changed: ("job", id), ("jobs",), ("value", scope, key) or ("scope", scope).
+Token = tuple[str, ...]
+
+
+class Transaction:
+    """One open block of one agent.
+
+    Attributes:
+        batch: What the block has changed so far.
+        reads: What it has read.
+        foreign: What other code has changed since the block began.
+        is_open: Whether code in it still belongs to it.
+    """
+
+    __slots__ = ("batch", "foreign", "is_open", "reads", "session")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.batch = Batch()
+        self.reads: set[Token] = set()
+        self.foreign: set[Token] = set()
+        self.is_open = True
+
+    def conflicts(self) -> list[str]:
+        """Return what was read here and changed by other code meanwhile."""
+        return sorted(" ".join(token[1:]) or "jobs" for token in self.foreign if self._has_read(token))
+
+    def _has_read(self, changed: Token) -> bool:
+        if changed in self.reads:
+            return True
+        match changed:
+            case ("job", _):
+                return ("jobs",) in self.reads
+            case ("value", scope, _):
+                return ("scope", scope) in self.reads
+            case ("scope", scope):
+                return any(read[0] == "value" and read[1] == scope for read in self.reads)
+            case _:
+                return False

@@ -1,0 +1,7 @@
+"""Tests of agents without waiting: a clock and a runtime in the test's hand, and what was emitted."""
+
+from agentkit.testing.event_recorder import EventRecorder
+from agentkit.testing.fake_clock import FakeClock
+from agentkit.testing.manual_runtime import ManualRuntime
+
+__all__ = ["EventRecorder", "FakeClock", "ManualRuntime"]
