@@ -301,6 +301,13 @@ def nth_weekday_monthly(nth: float, weekdays: Weekdays, *_: object) -> Every | N
     return Every(unit="month", nth=frozenset((int(nth), weekday) for weekday in weekdays))
 
 
+def nth_set_monthly(numbers: frozenset[int], weekdays: Weekdays) -> Every | None:
+    """Return "the first and third Monday of the month"."""
+    if not all(1 <= number <= 5 for number in numbers):
+        return None
+    return Every(unit="month", nth=frozenset((nth, weekday) for nth in numbers for weekday in weekdays))
+
+
 def last_weekday_monthly(weekdays: Weekdays, *_: object) -> Every | None:
     """Return "the last Friday of the month"."""
     return nth_weekday_monthly(-1, weekdays)

@@ -26,6 +26,7 @@ class Intent:
         questions: Patterns that start questions.
         statements: Patterns that start statements.
         past: Words that tell of the past, with the place from the sentence's start up to which they count.
+        verbs: Finite verbs that make a sentence with a subject before them a statement: "is", "starts".
         management: Patterns that start commands on existing schedules.
         managed: What such commands are about: "reminders".
         after_managed: Words that may follow those: "for", "about".
@@ -35,6 +36,7 @@ class Intent:
         waiting: Words that make a bare duration a delay: "timer", "snooze".
         conditions: Words of a time that only an event can tell: "when", "once".
         bounds: Words that begin an exception or a bound; not understood, they make the parser ask.
+        recurring: Words that begin a recurrence: "every".
         titles: Words after which a title follows: "called".
         fillers: Words that may stand between two timing phrases.
     """
@@ -48,6 +50,7 @@ class Intent:
     questions: tuple[str, ...] = ()
     statements: tuple[str, ...] = ()
     past: frozenset[str] = frozenset()
+    verbs: frozenset[str] = frozenset()
     management: tuple[str, ...] = ()
     managed: frozenset[str] = frozenset()
     after_managed: frozenset[str] = frozenset()
@@ -57,6 +60,7 @@ class Intent:
     waiting: frozenset[str] = frozenset()
     conditions: frozenset[str] = frozenset()
     bounds: frozenset[str] = frozenset()
+    recurring: frozenset[str] = frozenset()
     titles: frozenset[str] = frozenset()
     fillers: frozenset[str] = frozenset({",", "-", "–", "—", "(", ")"})
 

@@ -60,8 +60,8 @@ def _mention(items: list[Item], place: int, item: Item, found: list[Mention]) ->
             continue
         part = readings[kind]
         if kind in ("every", "rate") and item.word and place + 1 < len(items) and _is_word(items[place + 1]):
-            # "daily standup": an adverb before a noun may as well describe it.
-            strength = PLAIN
+            # "daily standup": an adverb before a noun may as well describe it, "the notes of daily standup" does.
+            strength = WEAK if place and _is_word(items[place - 1]) else PLAIN
         meaning = _as_part(kind, part)
         return None if meaning is None else Mention(place, meaning, strength)
     follows_time = bool(found) and found[-1].place == place - 1
@@ -92,6 +92,7 @@ _KINDS: Final = (
     ("slashed", WEAK),
     ("months", WEAK),
     ("phrase", WEAK),
+    ("dayparts", WEAK),
     ("part", WEAK),
     ("duration", WEAK),
     ("vague", WEAK),
@@ -104,6 +105,8 @@ def _as_part(kind: str, meaning: object) -> Part | None:
             return Several((DayOffset(0), meaning))  # type: ignore[arg-type]  # a DayPart, by the vocabulary
         case "weekdaylist" | "mondays" | "daykind":
             return days.every_weekday(meaning)  # type: ignore[arg-type]  # a set of weekdays
+        case "dayparts":
+            return days.every_part(meaning)  # type: ignore[arg-type]  # a DayPart
         case "weekday":
             return days.coming(meaning)  # type: ignore[arg-type]  # a set of weekdays
         case "time":
@@ -136,12 +139,18 @@ def _stands(mention: Mention, found: list[Mention], sentence: Sentence, language
         return True
     items = sentence.items
     item = items[mention.place]
+    before = items[mention.place - 1] if mention.place else None
+    if before is not None and (
+        ("weekday" in item.readings and before.word in language.intent.determiners)
+        or ("dayparts" in item.readings and "number" in before.readings)
+    ):
+        return False
     beside = any(
         other is not mention and _near(items, mention.place, other.place, language) for other in found
     )
     if "duration" in item.readings:
         return _waits(mention, sentence, language, beside=beside)
-    if "vague" in item.readings:
+    if "vague" in item.readings or "every" in item.readings or "rate" in item.readings:
         return True
     if "part" in item.readings or "slashed" in item.readings or "months" in item.readings:
         strong = [other for other in found if other is not mention and "duration" not in items[other.place].readings]

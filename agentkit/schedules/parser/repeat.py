@@ -127,7 +127,7 @@ def _within_a_day(
     restricted = bool(every.weekdays or every.months or every.month_days or every.nth or window)
     seconds = every.step * {"second": 1, "minute": 60, "hour": 3600}[every.unit or "hour"]
     base, cycle = ("*", 60) if every.unit == "minute" else ("0", 24)
-    fits = every.unit != "second" and cycle % every.step == 0
+    fits = every.unit != "second" and cycle % every.step == 0 and every.step < cycle
     anchored = bounds.starts_at is not None and timing.starting is not None
     if not restricted and (not fits or (anchored and every.minute is None and bounds.is_clock)):
         if every.minute is not None:

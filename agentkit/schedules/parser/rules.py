@@ -14,7 +14,13 @@ from agentkit.schedules.parser.meanings import Problem
 from agentkit.schedules.parser.once import once
 from agentkit.schedules.parser.parsed import NoSchedule, ParsedSchedule, When
 from agentkit.schedules.parser.repeat import repeated
-from agentkit.schedules.parser.selection import MORE_THAN_ONE, Selection, select
+from agentkit.schedules.parser.selection import (
+    HOW_OFTEN,
+    MORE_THAN_ONE,
+    Selection,
+    select,
+    unread_recurrence,
+)
 from agentkit.schedules.parser.sentences import Sentence, is_timing, judge, split_sentences
 from agentkit.schedules.parser.timing import Timing, fill
 from agentkit.schedules.parser.tokens import FORBIDDEN, same_width, split_text
@@ -129,13 +135,15 @@ def _framing(sentence: Sentence, places: set[int], text: str) -> str:
 
 
 def _left_over(timed: list[tuple[Sentence, Selection]], language: Language) -> Problem | None:
-    """Return the question about a bound or an exception that no rule understood."""
+    """Return the question about a recurrence, a bound or an exception that no rule understood."""
     for sentence, selection in timed:
         if selection.timing.every is None:
+            if unread_recurrence(sentence, selection.places, language):
+                return HOW_OFTEN
             continue
         for place, item in enumerate(sentence.items):
             if place not in selection.places and item.word in language.intent.bounds:
-                return Problem(f"I understood the times, but not what comes after “{item.word}”. Can you say it as a date?")
+                return Problem(f"I don't understand the part from “{item.word}” on. Can you say it with dates or times?")
     return None
 
 
@@ -148,6 +156,8 @@ def _without_time(
         first = sentence.items[sentence.task].word if sentence.task < len(sentence.items) else ""
         if timing.past is not None and (sentence.asked or sentence.kind == "plain"):
             return _asks(words, "That time is over already. When should it be?")
+        if unread_recurrence(sentence, selection.places, language):
+            return _asks(words, HOW_OFTEN.question)
         if timing.vague is not None:
             return _asks(words, timing.vague.question or "When exactly should that be?")
         if sentence.asked:

@@ -29,6 +29,10 @@ from agentkit.schedules.parser.timing import Timing, fill
 
 MORE_THAN_ONE = Problem("I read more than one time there. Which one do you mean? I can set one at a time.")
 
+HOW_OFTEN = Problem("How often should it run? I know days, weekdays, dates and times.")
+WHEN_EXACTLY = Problem("When exactly should that be?")
+_UNITS = ("unit", "part", "weekday", "daykind", "month", "tonight")
+
 
 @dataclass(slots=True)
 class Selection:
@@ -47,6 +51,14 @@ def select(sentence: Sentence, language: Language) -> Selection:
     vague = [mention for mention in mentions if isinstance(mention.part, Vague)]
     for cluster in _clusters([m for m in mentions if not isinstance(m.part, Vague)], sentence, language):
         _take(cluster, chosen, sentence, language)
+    loose = not chosen.timing.clocks and any(
+        near(sentence, mention, other, language)
+        for mention in vague
+        for other in mentions
+        if other.place in chosen.places
+    )
+    if loose and chosen.timing.every is None and chosen.timing.after is None:
+        chosen.timing = replace(chosen.timing, problem=WHEN_EXACTLY)
     if not chosen.timing.has_moment and vague:
         chosen.timing = replace(chosen.timing, vague=vague[0].part)  # type: ignore[arg-type]  # a Vague
         chosen.places.add(vague[0].place)
@@ -149,4 +161,12 @@ def _give_back(chosen: Selection, mentions: list[Mention], kind: type) -> None:
     chosen.places -= {mention.place for mention in mentions if isinstance(mention.part, kind)}
 
 
-_UNUSED = (Starting,)
+def unread_recurrence(sentence: Sentence, places: set[int], language: Language) -> bool:
+    """Tell whether the request speaks of a recurrence that no rule understood: "every full moon"."""
+    for place, item in enumerate(sentence.items):
+        if place in places or item.word not in language.intent.recurring:
+            continue
+        near_by = sentence.items[place + 1 : place + 4]
+        if place <= sentence.task or any(kind in other.readings for other in near_by for kind in _UNITS):
+            return True
+    return False

@@ -8,7 +8,7 @@ from typing import Final, Literal
 from agentkit.schedules.parser.grammar import Item, match_length
 from agentkit.schedules.parser.language import Language
 
-_ENDS: Final = frozenset({".", "!", "?", "\n", "…", ";"})
+_ENDS: Final = frozenset({".", "!", "?", "¶", "…", ";"})
 _ABBREVIATIONS: Final = frozenset(
     {"dr", "mr", "mrs", "ms", "st", "no", "vs", "prof", "approx", "mt", "jr", "sr", "etc", "e.g", "i.e"}
 )
@@ -63,7 +63,8 @@ def judge(items: list[Item], language: Language) -> Sentence:
     wished = False
     while place < len(words):
         asked = match_length(words, place, beginnings["asking"])
-        if asked:
+        # "Tell me a joke" asks for no reminder, "tell me a joke every morning at 9" does.
+        if asked and not (_is_question(words, place, language, asked) and len(words) == len(items)):
             return _request(items, words, place + asked, language)
         wish = match_length(words, place, beginnings["wishing"])
         if not wish or _is_question(words, place, language, wish):
@@ -118,10 +119,19 @@ def _plain_kind(
         return "command"
     if match_length(words, place, beginnings["statements"]):
         return "statement"
+    if _has_subject(words, place, language):
+        return "statement"
     early = words[place + 1 : place + 5] if leads else words[place + 1 : place + 3]
     if any(item.word in language.intent.past for item in early):
         return "statement"
     return "question" if marked else "plain"
+
+
+def _has_subject(words: list[Item], place: int, language: Language) -> bool:
+    """Tell whether a subject and its verb lead: "the train leaves", "my birthday is", "Anna gets up"."""
+    intent = language.intent
+    reach = 5 if words[place].word in intent.determiners else 2
+    return any(item.word in intent.verbs for item in words[place + 1 : place + reach])
 
 
 def _is_managed(items: list[Item], language: Language) -> bool:

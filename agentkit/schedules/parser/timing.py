@@ -11,6 +11,7 @@ from agentkit.schedules.parser.meanings import (
     CalendarDay,
     Clock,
     Day,
+    DayOffset,
     DayPart,
     Every,
     Excluding,
@@ -142,6 +143,8 @@ def _fill_day(timing: Timing, day: Day) -> Timing | None:
         return fill(timing, day)
     if timing.after is not None:
         return None
+    if timing.every is not None and not _suits(timing.every, day):
+        return None
     if timing.day is None:
         return replace(timing, day=day)
     if timing.day == day:
@@ -162,9 +165,19 @@ def _fill_day(timing: Timing, day: Day) -> Timing | None:
 
 def _fill_every(timing: Timing, every: Every) -> Timing | None:
     if timing.every is None:
-        return replace(timing, every=every) if timing.after is None else None
+        suits = timing.after is None and (timing.day is None or _suits(every, timing.day))
+        return replace(timing, every=every) if suits else None
     both = merge(timing.every, every)
     return None if both is None else replace(timing, every=both)
+
+
+def _suits(every: Every, day: Day) -> bool:
+    """Tell whether a day can restrict the recurrence, as "the 5th" does "monthly", or bound it, as "this week"."""
+    if isinstance(day, Period | MonthDay | NthWeekday):
+        return True
+    if isinstance(day, DayOffset):
+        return every.unit in ("second", "minute", "hour", None)
+    return every.unit is None or day_into_every(every, day) is not None
 
 
 _RANK = {None: 9, "second": 0, "minute": 1, "hour": 2, "day": 3, "week": 4, "month": 5, "year": 6}

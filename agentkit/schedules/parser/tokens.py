@@ -100,7 +100,7 @@ def _shaped(kind: str, word: str, *, month_first: bool) -> tuple[str, dict[str, 
         case "dots":
             return "…", _NO_READINGS
         case "line":
-            return "\n", _NO_READINGS
+            return "¶", _NO_READINGS
         case "iana":
             zone = iana_zone(word)
             unknown = Problem(f"I don't know the time zone {word}. Which one do you mean?")

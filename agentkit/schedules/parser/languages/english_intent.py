@@ -14,6 +14,7 @@ INTENT: Final = Intent(
         "remind|rmnd",
         "reminder|reminders|remindr|alarm|timer",
         "be reminded",
+        "reminding|pinging|notifying|alerting me|us",
         "to be reminded",
         f"give|send|shoot|drop|get|leave me|us a|an|another friendly|quick|little|gentle|short? {_NOTE}|shout|buzz|message|text|note|poke",
         "give|send|shoot|drop me|us a heads - ? up",
@@ -37,9 +38,9 @@ INTENT: Final = Intent(
         "would it be possible",
         "is it possible|ok",
         "can|could|may i have|get",
-        "i|we need|want|wish|have|ought|plan|intend|wanna|gotta to?",
+        "i|we really|also|just|still? need|want|wanna|gotta to?",
+        "i|we really|also|just|still? need|want|have|ought|plan|intend|wish to",
         "i|we need|want you to?",
-        "i|we really|also|just|still need|want|have|ought|gotta to?",
         "i'd|i|we|we'd would? like|love|prefer|appreciate you? to?",
         "i|we must|should|gotta|wanna|shall|will",
         "i'll need to",
@@ -48,7 +49,7 @@ INTENT: Final = Intent(
         "i'm|i am going|supposed|meant to",
         "i was wondering|hoping if? you? could|can|would?",
         "if you could|can|would",
-        "schedule|plan|program|arrange me? for? me|us?",
+        "schedule me|us? for? me|us?",
         "todo|to-do|task|memo|note",
         "to do",
         "it's|its time to",
@@ -61,7 +62,7 @@ INTENT: Final = Intent(
         "one more thing|time?",
         "by the way",
         "and|then|but|or|now|just",
-        ",|:|-|–|—|!|.|…|\n|*|•|;|(|)|>",
+        ",|:|-|–|—|!|.|…|¶|*|•|;|(|)|>",
         "if possible",
         "yes|yeah|yep|no|sure",
     ),
@@ -76,7 +77,7 @@ INTENT: Final = Intent(
         "ok|okay",
         "will|would|can|could you|u",
         "for me",
-        ",|:|-|–|—|!|.|…|\n|?|;",
+        ",|:|-|–|—|!|.|…|¶|?|;",
         "will do",
     ),
     keeping=("wake|wakey|get me|us up?", "call|phone|ring me|us", "snooze", "wake"),
@@ -116,6 +117,12 @@ INTENT: Final = Intent(
         "crashed died moved visited attended completed delivered deployed shipped expired wasn't weren't didn't "
         "hadn't".split()
     ),
+    verbs=frozenset(
+        "is are isn't aren't starts begins opens closes ends leaves departs arrives takes runs comes goes gets has "
+        "happens lands expires falls works usually always never wakes eats sleeps lives loves likes hates plays "
+        "teaches boards stays looks seems sounds feels hosts says thinks wants needs rises sets kicks airs returns "
+        "visits flies drives walks meets calls does can can't could would might must won't will".split()
+    ),
     management=(
         "cancel|delete|remove|list|show|pause|resume|stop|clear|change|move|reschedule|postpone|edit|update|skip|unsnooze|disable|enable|dismiss|erase|kill|mute|silence|reactivate|unpause|modify|shift|undo|view|display|abort|unset|restart|snooze",
         "check|see|get|read|give|export|count|print|turn|switch|push|end|forget|drop|bring|fetch me? my|all|the|off|every|our|any|up|on|out",
@@ -148,12 +155,13 @@ INTENT: Final = Intent(
     determiners=frozenset(
         "the my our your his her their its a an that those these any some no another mom's dad's whose".split()
     ),
-    joiners=frozenset({"and", "then", "also", "plus", "&", "+", ";", ",", ".", "\n"}),
+    joiners=frozenset({"and", "then", "also", "plus", "&", "+", ";", ",", ".", "¶"}),
     waiting=frozenset("timer snooze wait alarm countdown sleep pause delay hold stopwatch snoozed postpone".split()),
     conditions=frozenset("when once if whenever unless while before after until till as".split()),
     bounds=frozenset(
         "until till til except excluding unless starting beginning ending besides skipping skip without".split()
     ),
+    recurring=frozenset({"every", "evry"}),
     titles=frozenset("called titled named entitled".split()),
     fillers=frozenset({",", "-", "–", "—", "(", ")", "and", "at", "on", "the", "for", "by", "in", "@", ":", "."}),
 )

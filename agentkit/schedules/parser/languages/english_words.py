@@ -165,6 +165,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "nighttime": NIGHT,
         "night time": NIGHT,
     },
+    "dayparts": {"mornings": MORNING, "afternoons": AFTERNOON, "evenings": EVENING, "nights": NIGHT},
     "phrase": {
         "first thing": MORNING,
         "end of day": DayPart(17, "pm"),
