@@ -51,13 +51,18 @@ class Work:
 
 @dataclass(slots=True, eq=False)
 class Frame:
-    """One entry into an agent's code."""
+    """One entry into an agent's code.
+
+    Attributes:
+        seen: Number of the latest commit, still on its way, whose changes the code has seen.
+    """
 
     host: DurableObject
     loop: asyncio.AbstractEventLoop
     work: Work | None = None
     transaction: Transaction | None = None
     outer: Frame | None = None
+    seen: int = 0
 
 
 _frame: ContextVar[Frame | None] = ContextVar("agentkit_frame", default=None)

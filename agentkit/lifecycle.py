@@ -56,6 +56,8 @@ class Lifecycle:
         self.clock = given.clock
         self.ids = given.ids
         self.last_used_ms = given.clock.now_ms()
+        #: The runtime's timer looks at it now and then, whether it is unused.
+        self.is_watched = False
         #: The moment for which the runtime's timer was last armed.
         self.armed_ms: int | None = None
         self.alarm_task: asyncio.Task[None] | None = None
@@ -182,11 +184,12 @@ class Lifecycle:
         assert task is not None
         call = _Call(task)
         self._calls.add(call)
-        token = context.push_frame(Frame(self.host, self._loop, None, None, context.current_frame()))
+        frame = Frame(self.host, self._loop, None, None, context.current_frame())
+        token = context.push_frame(frame)
         try:
             result = await function(*arguments, **keywords)
-            if self.session.has_pending:
-                await self.session.settle()
+            if frame.seen:
+                await self.session.settle_seen(frame)
             return result
         except asyncio.CancelledError:
             if call.reason is not None and task.uncancel() == 0:

@@ -306,6 +306,7 @@ class Runtime:
     ) -> Lifecycle | None:
         """Build an instance and run its start-up; tells ``starting`` how it went."""
         lifecycle: Lifecycle | None = None
+        is_woken = activated is not None
         try:
             leaving = self._leaving.get(agent)
             if leaving is not None:
@@ -315,7 +316,7 @@ class Runtime:
                 if isinstance(claimed, Owner):
                     raise StoreError(f"{agent} is live in another process ({claimed.address})")
                 activated = claimed
-            lifecycle = await self._built(activated)
+            lifecycle = await self._built(activated, is_woken=is_woken)
         except BaseException as error:
             if self._starting.get(agent) is starting:
                 del self._starting[agent]
@@ -332,7 +333,7 @@ class Runtime:
             starting.set_result(lifecycle)
         return lifecycle
 
-    async def _built(self, activated: Activated) -> Lifecycle | None:
+    async def _built(self, activated: Activated, *, is_woken: bool) -> Lifecycle | None:
         agent = activated.lease.agent
         session = Session(self._store, activated)
         given = AgentContext(
@@ -354,13 +355,26 @@ class Runtime:
         except BaseException as error:
             await self._fall_back(session, error)
             raise
-        session.on_change = lambda: self._wakeups.arm(lifecycle)
-        session.on_lost = lambda: self._lost(lifecycle)
+        session.on_change = functools.partial(self._changed, lifecycle)
+        session.on_lost = functools.partial(self._lost, lifecycle)
         self._live[agent] = lifecycle
         session.row.failed_starts = 0
+        if not is_woken:
+            self._settle_in(lifecycle)
+        return lifecycle
+
+    def _changed(self, lifecycle: Lifecycle) -> None:
+        if lifecycle.alarm_task is None:  # which looks again at its end
+            self._wakeups.arm(lifecycle)
+
+    def _settle_in(self, lifecycle: Lifecycle) -> None:
+        """Wait for a live agent's next alarm, and for it to fall idle.
+
+        An agent woken from a backlog may be released before; the timer never hears of it then.
+        """
+        lifecycle.alarm_task = None
         self._wakeups.arm(lifecycle)
         self._wakeups.watch_idle(lifecycle)
-        return lifecycle
 
     async def _fall_back(self, session: Session, error: BaseException) -> None:
         """Give an agent whose start-up raised up again, with a later alarm so that its jobs keep a wake (SPEC 6.1)."""
@@ -449,8 +463,7 @@ class Runtime:
                 self._forget(lifecycle)
             else:
                 lifecycle.armed_ms = None
-                lifecycle.alarm_task = None
-                self._wakeups.arm(lifecycle)
+                self._settle_in(lifecycle)
 
     def _cold_due(self) -> None:
         if self._is_serving and not self._is_claiming:

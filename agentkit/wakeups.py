@@ -52,7 +52,10 @@ class Wakeups:
             self._wake_at(alarm_ms)
 
     def watch_idle(self, lifecycle: Lifecycle) -> None:
-        """Begin to watch a live agent for being unused."""
+        """Watch a live agent for being unused."""
+        if lifecycle.is_watched:
+            return
+        lifecycle.is_watched = True
         deadline = lifecycle.last_used_ms + self._idle_ms(lifecycle)
         heapq.heappush(self._idle, (deadline, next(self._count), lifecycle))
         self._wake_at(deadline)
@@ -87,6 +90,7 @@ class Wakeups:
                 self._on_due(lifecycle)
         while self._idle and self._idle[0][0] <= now_ms:
             _, _, lifecycle = heapq.heappop(self._idle)
+            lifecycle.is_watched = False
             if lifecycle.session.gone is None:
                 self._check_idle(lifecycle, now_ms)
         if self._cold_ms is not None and self._cold_ms <= now_ms:
@@ -95,14 +99,12 @@ class Wakeups:
         self._sleep_on()
 
     def _check_idle(self, lifecycle: Lifecycle, now_ms: int) -> None:
-        deadline = lifecycle.last_used_ms + self._idle_ms(lifecycle)
-        if deadline > now_ms:
-            heapq.heappush(self._idle, (deadline, next(self._count), lifecycle))
-        elif lifecycle.is_idle:
-            self._on_idle(lifecycle)
-        else:
+        if lifecycle.last_used_ms + self._idle_ms(lifecycle) <= now_ms:
+            if lifecycle.is_idle:
+                self._on_idle(lifecycle)
+                return
             lifecycle.last_used_ms = now_ms
-            self.watch_idle(lifecycle)
+        self.watch_idle(lifecycle)
 
     def _sleep_on(self) -> None:
         for heap in (self._alarms, self._idle):

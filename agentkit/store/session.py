@@ -42,8 +42,9 @@ class Session:
 
     __slots__ = (
         "_active",
-        "_in_flight",
+        "_asked",
         "_lock",
+        "_settled_count",
         "_state",
         "gone",
         "host",
@@ -69,7 +70,9 @@ class Session:
         self.on_change: Callable[[], None] = _ignore
         self.on_lost: Callable[[], None] = _ignore
         self._state = activated.state
-        self._in_flight = 0
+        # Commits asked for and settled so far; those between are on their way.
+        self._asked = 0
+        self._settled_count = 0
         self._lock: asyncio.Lock | None = None
         self._active: Transaction | None = None
 
@@ -121,7 +124,7 @@ class Session:
             raise AgentGoneError(str(self.agent), self.gone)
         if not self.is_starting:
             self.row.crash_strikes = 0
-        self._in_flight += 1
+        self._asked += 1
         if release:
             self.gone = "it was evicted"
         future = self.store.commit(self.lease, self.row, batch, release=release, settled=self._settled)
@@ -129,18 +132,18 @@ class Session:
         return future
 
     def _settled(self, error: BaseException | None) -> None:
-        self._in_flight -= 1
+        self._settled_count += 1
         if error is not None and (self.gone is None or self.gone == "it was evicted"):
             self.gone = f"a commit failed ({error})"
             self.on_lost()
 
     async def settle(self) -> None:
-        """Wait until nothing of this agent is on its way to the disk.
+        """Wait until what is on its way to the disk now has arrived.
 
         Raises:
             AgentGoneError: A commit failed meanwhile.
         """
-        while self._in_flight and self.gone is None:
+        if self._asked > self._settled_count:
             await self.store.barrier()
         if self.gone is not None:
             raise AgentGoneError(str(self.agent), self.gone)
@@ -148,7 +151,17 @@ class Session:
     @property
     def has_pending(self) -> bool:
         """Something is on its way to the disk."""
-        return self._in_flight > 0
+        return self._asked > self._settled_count
+
+    async def settle_seen(self, frame: context.Frame) -> None:
+        """Wait until whatever code under ``frame`` has seen in memory is on disk, so that a reply may tell of it."""
+        if frame.seen > self._settled_count:
+            await self.settle()
+
+    def _note_seen(self) -> None:
+        frame = context.current_frame()
+        if frame is not None and self._asked > self._settled_count:
+            frame.seen = self._asked
 
     async def _write(self, batch: Batch, *touched: Token) -> None:
         self.check_writable()
@@ -167,6 +180,7 @@ class Session:
 
     def job(self, job_id: str) -> JobRow | None:
         """Return a job as the running code sees it."""
+        self._note_seen()
         transaction = self._transaction()
         if transaction is None:
             return self.table.get(job_id)
@@ -177,6 +191,7 @@ class Session:
 
     def jobs(self) -> list[JobRow]:
         """Return all jobs as the running code sees them, by due time."""
+        self._note_seen()
         transaction = self._transaction()
         rows = {row.id: row for row in self.table}
         if transaction is not None:
@@ -241,6 +256,7 @@ class Session:
 
     def state(self) -> str | None:
         """Return the stored state as the running code sees it."""
+        self._note_seen()
         transaction = self._transaction()
         if transaction is not None:
             transaction.reads.add(("value", *_STATE))
@@ -266,11 +282,11 @@ class Session:
             return
         self._lock = self._lock or asyncio.Lock()
         async with self._lock:
-            # What was on its way when the block began must be what it reads.
-            await self.settle()
             transaction = self._active = Transaction(self)
             assert self.host is not None
             try:
+                # What was on its way when the block began must be what it reads.
+                await self.settle()
                 with context.entered(self.host, transaction=transaction):
                     yield
                 await self._flush(transaction)
