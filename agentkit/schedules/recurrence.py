@@ -85,13 +85,14 @@ class Recurrence:
         """
         rule, zone = read_rule(self.rrule), zone_named(self.timezone or timezone)
         excluded = {_instant(date, zone) for date in rule.excluded}
-        found = [date for date in (_instant(date, zone) for date in rule.extra) if date > moment]
+        found: list[datetime] = []
         try:
             start = _start_wall(rule.start or wall_at(anchor, zone), zone)
-            found += _next_of_rule(self.rrule, zone, start, moment, excluded=excluded)
+            found = _next_of_rule(self.rrule, zone, start, moment, excluded=excluded)
         # Beyond the year 9999.
         except OverflowError:
             pass
+        found += [date for date in (_instant(date, zone) for date in rule.extra) if date > moment]
         return min((date for date in found if date not in excluded), default=None)
 
 

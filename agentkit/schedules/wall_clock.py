@@ -80,7 +80,7 @@ def end_of_change(wall: datetime, zone: ZoneInfo) -> datetime:
 def _closest_name(name: str) -> str:
     """Return the known zone a misspelled name most likely means, or a well-known one."""
     wanted = name.strip().lower().replace(" ", "_")
-    for known in sorted(available_timezones()):
+    for known in sorted(available_timezones().difference(NOT_IANA)):
         if wanted and wanted in (known.lower(), known.lower().rpartition("/")[2]):
             return known
     return "Europe/Berlin"
