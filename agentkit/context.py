@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from agentkit.host import DurableObject
+    from agentkit.store.store import PendingCommit
     from agentkit.store.transaction import Transaction
 
 T = TypeVar("T")
@@ -54,7 +55,9 @@ class Frame:
     """One entry into an agent's code.
 
     Attributes:
-        seen: Number of the latest commit, still on its way, whose changes the code has seen.
+        seen: A commit, then still on its way, whose changes the code may have seen in memory.
+        task: Whose call it is, if it is one.
+        cut_off: Why the call was cut off, if it was.
     """
 
     host: DurableObject
@@ -62,7 +65,9 @@ class Frame:
     work: Work | None = None
     transaction: Transaction | None = None
     outer: Frame | None = None
-    seen: int = 0
+    task: asyncio.Task[Any] | None = None
+    seen: PendingCommit | None = None
+    cut_off: Exception | None = None
 
 
 _frame: ContextVar[Frame | None] = ContextVar("agentkit_frame", default=None)

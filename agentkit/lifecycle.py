@@ -26,16 +26,6 @@ logger = logging.getLogger(__name__)
 CapabilityT = TypeVar("CapabilityT", bound=Capability)
 
 
-class _Call:
-    """A call under way, and why it was cut off, if it was."""
-
-    __slots__ = ("reason", "task")
-
-    def __init__(self, task: asyncio.Task[Any]) -> None:
-        self.task = task
-        self.reason: Exception | None = None
-
-
 class Lifecycle:
     """One agent instance from start-up to eviction. Built in a host's ``__init__``.
 
@@ -68,7 +58,7 @@ class Lifecycle:
         self._is_started = False
         self._is_destroying = False
         self._holds = 0
-        self._calls: set[_Call] = set()
+        self._calls: set[Frame] = set()
         self._tracked: dict[asyncio.Task[Any], tuple[JobRow | None, Work]] = {}
         self._loop = asyncio.get_running_loop()
         self._scope = Scope(self, HOST)
@@ -181,29 +171,28 @@ class Lifecycle:
         if self._is_destroying:
             raise AgentDestroyedError(str(self.session.agent))
         task = asyncio.current_task()
-        assert task is not None
-        call = _Call(task)
-        self._calls.add(call)
-        frame = Frame(self.host, self._loop, None, None, context.current_frame())
+        frame = Frame(self.host, self._loop, None, None, context.current_frame(), task)
+        self._calls.add(frame)
         token = context.push_frame(frame)
         try:
             result = await function(*arguments, **keywords)
-            if frame.seen:
-                await self.session.settle_seen(frame)
+            seen = frame.seen
+            if seen is not None and not seen.is_settled:
+                await seen.wait()
             return result
         except asyncio.CancelledError:
-            if call.reason is not None and task.uncancel() == 0:
-                raise call.reason from None
+            if frame.cut_off is not None and task is not None and task.uncancel() == 0:
+                raise frame.cut_off from None
             raise
         finally:
             context.pop_frame(token)
-            self._calls.discard(call)
+            self._calls.discard(frame)
             self.last_used_ms = self.clock.now_ms()
 
     async def end_calls(self, grace: float, reason: Exception) -> None:
         """Let calls and tracked work go on for ``grace`` seconds, then cut them off."""
         own = asyncio.current_task()
-        pending = {call.task for call in self._calls if call.task is not own} | set(self._tracked)
+        pending = [call for call in self._calls if call.task is not own] or self._tracked
         if not pending:
             return
         deadline = asyncio.ensure_future(self.clock.sleep(grace))
@@ -212,8 +201,9 @@ class Lifecycle:
         deadline.cancel()
         waits[0].cancel()
         for call in [call for call in self._calls if call.task is not own]:
-            call.reason = reason
-            call.task.cancel()
+            call.cut_off = reason
+            if call.task is not None:
+                call.task.cancel()
         for task in list(self._tracked):
             task.cancel()
         await asyncio.sleep(0)
@@ -255,7 +245,7 @@ class Lifecycle:
             for capability in self._capabilities.values():
                 await self._guarded("on_evict", capability.on_evict)
         if self.session.gone is None:
-            await self.session.commit(Batch(), release=True)
+            await self.session.commit(Batch(), release=True).wait()
 
     def abandon(self, reason: str) -> None:
         """Take the right to write away, at once."""
@@ -282,7 +272,7 @@ class Lifecycle:
 
     async def _clear_strikes(self) -> None:
         self.session.row.memory_strikes = 0
-        await self.session.commit(Batch())
+        await self.session.commit(Batch()).wait()
 
     def _tracked_work_ended(self, task: asyncio.Task[Any]) -> None:
         row, _ = self._tracked.pop(task)
@@ -318,7 +308,7 @@ class Lifecycle:
         }
         self.emit("agents:lifecycle", "alarm:memory_limit_reset", facts)
         await self.session.settle()
-        await self.session.commit(Batch(), release=True)
+        await self.session.commit(Batch(), release=True).wait()
 
     # --- teardown
 
@@ -327,7 +317,7 @@ class Lifecycle:
         self._is_destroying = True
         session = self.session
         session.row.destroying = 1
-        await session.commit(Batch())
+        await session.commit(Batch()).wait()
         await self.end_calls(self._grace, AgentDestroyedError(str(session.agent)))
         with self._entered():
             for capability in self._capabilities.values():
@@ -335,9 +325,9 @@ class Lifecycle:
         await session.settle()
         session.table.apply({row.id: None for row in session.table})
         session.row.alarm_ms = session.row.running = None
-        future = session.commit_row(Batch(destroy=True))
+        commit = session.commit_row(Batch(destroy=True))
         session.gone = "it was destroyed"
-        await future
+        await commit.wait()
         self.emit("agents:lifecycle", "destroy", {})
 
     async def _destroy_capability(self, capability: Capability) -> None:

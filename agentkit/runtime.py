@@ -174,7 +174,6 @@ class Runtime:
             task.cancel()
         if tasks:
             await asyncio.wait(tasks, timeout=_CANCEL_GRACE)
-        await self._store.barrier()
 
     async def run(self) -> None:
         """Serve until SIGINT or SIGTERM; a second signal cuts the drain short."""
@@ -388,7 +387,7 @@ class Runtime:
         wait = min(_FIRST_FALLBACK_MS << min(row.failed_starts - 1, 8), _LONGEST_FALLBACK_MS)
         row.alarm_ms = None if alarm_ms is None else max(alarm_ms, self._clock.now_ms() + wait)
         try:
-            await session.commit_row(Batch(), release=True)
+            await session.commit_row(Batch(), release=True).wait()
         except AgentKitError:
             self._spawn(self._revive(session.agent))
         self._wakeups.cold(row.alarm_ms)

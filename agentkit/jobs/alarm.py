@@ -104,14 +104,14 @@ class Alarm:
             following = session.table.next_due(now_ms, before)
             session.row.running = None if following is None else following.id
             released = following is None and may_release()
-            await session.commit_row(batch, release=released)
+            await session.commit_row(batch, release=released).wait()
             self._announce(row, result)
             if released:
                 return False
             row = following
         if session.row.running is not None:  # claimed for a job that was no longer due
             session.row.running = None
-            await session.commit(Batch())
+            await session.commit(Batch()).wait()
         return True
 
     def _settle(self, row: JobRow, result: RunResult, started_ms: int) -> Batch:
@@ -213,4 +213,4 @@ class Alarm:
             run = history_row(row, result, started_ms=started_ms, now_ms=now_ms)
             record(batch, run, hot=session.row, options=self._options)
         session.apply(batch)
-        await session.commit_row(batch)
+        await session.commit_row(batch).wait()

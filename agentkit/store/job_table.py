@@ -32,13 +32,17 @@ class JobTable:
     def apply(self, changes: dict[str, JobRow | None]) -> None:
         """Put the rows, and drop those that are None."""
         for job_id, row in changes.items():
-            old = self._rows.pop(job_id, None)
-            if old is not None:
-                self._exclusive -= old.exclusive
-            if row is not None:
-                self._rows[job_id] = row
-                self._exclusive += row.exclusive
-                heapq.heappush(self._heap, (row.due_ms, row.run_id, job_id))
+            self.put(job_id, row)
+
+    def put(self, job_id: str, row: JobRow | None) -> None:
+        """Put a row, or drop it if it is None."""
+        old = self._rows.pop(job_id, None)
+        if old is not None:
+            self._exclusive -= old.exclusive
+        if row is not None:
+            self._rows[job_id] = row
+            self._exclusive += row.exclusive
+            heapq.heappush(self._heap, (row.due_ms, row.run_id, job_id))
         if len(self._heap) > 2 * len(self._rows) + 64:
             self._heap = [(row.due_ms, row.run_id, row.id) for row in self._rows.values()]
             heapq.heapify(self._heap)

@@ -7,14 +7,14 @@ the instance: what is in memory is then no longer what is on disk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from agentkit import context
 from agentkit.errors import AgentGoneError, TransactionConflictError
 from agentkit.store.job_table import JobTable
-from agentkit.store.store import STATE_SCOPE, Activated, AgentId, Batch, JobRow, Store, ValueRange
+from agentkit.store.store import STATE_SCOPE, Activated, AgentId, Batch, JobRow, PendingCommit, Store, ValueRange
 from agentkit.store.transaction import Token, Transaction
 
 if TYPE_CHECKING:
@@ -42,9 +42,9 @@ class Session:
 
     __slots__ = (
         "_active",
-        "_asked",
+        "_last",
         "_lock",
-        "_settled_count",
+        "_open",
         "_state",
         "gone",
         "host",
@@ -70,9 +70,9 @@ class Session:
         self.on_change: Callable[[], None] = _ignore
         self.on_lost: Callable[[], None] = _ignore
         self._state = activated.state
-        # Commits asked for and settled so far; those between are on their way.
-        self._asked = 0
-        self._settled_count = 0
+        # The latest commit asked for; earlier ones settle before it.
+        self._last: PendingCommit | None = None
+        self._open: Batch | None = None
         self._lock: asyncio.Lock | None = None
         self._active: Transaction | None = None
 
@@ -84,8 +84,10 @@ class Session:
     # --- who may write
 
     def _transaction(self) -> Transaction | None:
-        """Return the open block that the running code belongs to."""
+        """Return the open block that the running code belongs to, and note what it sees."""
         frame = context.current_frame()
+        if frame is not None and self.has_pending:
+            frame.seen = self._last
         while frame is not None:
             transaction = frame.transaction
             if transaction is not None and transaction.session is self and transaction.is_open:
@@ -93,20 +95,29 @@ class Session:
             frame = frame.outer
         return None
 
-    def check_writable(self) -> None:
-        """Raise ``AgentGoneError`` when the running code lost the right to write."""
+    def _writing(self) -> Transaction | None:
+        """Return the open block as ``_transaction`` does, or raise if the running code lost the right to write.
+
+        Raises:
+            AgentGoneError: The instance has ended, or the run was abandoned.
+        """
         if self.gone is not None:
             raise AgentGoneError(str(self.agent), self.gone)
+        found: Transaction | None = None
         frame = context.current_frame()
         while frame is not None:
             if frame.work is not None and frame.work.abandoned:
                 reason = f"{frame.work.label} did not stop when it was cancelled and was abandoned"
                 raise AgentGoneError(str(self.agent), reason)
+            transaction = frame.transaction
+            if found is None and transaction is not None and transaction.session is self and transaction.is_open:
+                found = transaction
             frame = frame.outer
+        return found
 
     # --- commits
 
-    def commit(self, batch: Batch, *, release: bool = False) -> asyncio.Future[None]:
+    def commit(self, batch: Batch, *, release: bool = False) -> PendingCommit:
         """Ask for a commit of the batch and the hot row; job changes are in memory at once."""
         self.apply(batch)
         return self.commit_row(batch, release=release)
@@ -115,24 +126,35 @@ class Session:
         """Take a batch's jobs over into memory and derive the alarm; ``commit_row`` must follow at once."""
         if batch.jobs:
             self.table.apply(batch.jobs)
-            self._touch(tuple(("job", job_id) for job_id in batch.jobs))
+            if self._active is not None:
+                self._active.foreign.update(("job", job_id) for job_id in batch.jobs)
         self.row.alarm_ms = self.table.alarm_ms()
 
-    def commit_row(self, batch: Batch, *, release: bool = False) -> asyncio.Future[None]:
+    def commit_row(self, batch: Batch, *, release: bool = False) -> PendingCommit:
         """Ask for a commit with the hot row as it stands (a fallback alarm, a teardown)."""
         if self.gone is not None:
             raise AgentGoneError(str(self.agent), self.gone)
         if not self.is_starting:
             self.row.crash_strikes = 0
-        self._asked += 1
         if release:
             self.gone = "it was evicted"
-        future = self.store.commit(self.lease, self.row, batch, release=release, settled=self._settled)
+        self._open = batch
+        self._last = self.store.commit(self.lease, self.row, batch, release=release, settled=self._settled)
         self.on_change()
-        return future
+        return self._last
+
+    def _pending(self) -> Batch:
+        """Return the batch that the next group takes, which may be added to."""
+        if self._open is None or self._last is None or self._last.is_taken:
+            self.commit_row(Batch())
+        assert self._open is not None
+        return self._open
+
+    def _asked(self) -> asyncio.Future[None]:
+        assert self._last is not None
+        return self._last.wait()
 
     def _settled(self, error: BaseException | None) -> None:
-        self._settled_count += 1
         if error is not None and (self.gone is None or self.gone == "it was evicted"):
             self.gone = f"a commit failed ({error})"
             self.on_lost()
@@ -141,38 +163,19 @@ class Session:
         """Wait until what is on its way to the disk now has arrived.
 
         Raises:
-            AgentGoneError: A commit failed meanwhile.
+            AgentGoneError: The instance has ended.
         """
-        if self._asked > self._settled_count:
-            await self.store.barrier()
+        if self._last is not None and not self._last.is_settled:
+            await self._last.wait()
         if self.gone is not None:
             raise AgentGoneError(str(self.agent), self.gone)
 
     @property
     def has_pending(self) -> bool:
         """Something is on its way to the disk."""
-        return self._asked > self._settled_count
+        return self._last is not None and not self._last.is_settled
 
-    async def settle_seen(self, frame: context.Frame) -> None:
-        """Wait until whatever code under ``frame`` has seen in memory is on disk, so that a reply may tell of it."""
-        if frame.seen > self._settled_count:
-            await self.settle()
-
-    def _note_seen(self) -> None:
-        frame = context.current_frame()
-        if frame is not None and self._asked > self._settled_count:
-            frame.seen = self._asked
-
-    async def _write(self, batch: Batch, *touched: Token) -> None:
-        self.check_writable()
-        transaction = self._transaction()
-        if transaction is not None:
-            transaction.batch.absorb(batch)
-            return
-        self._touch(touched)
-        await self.commit(batch)
-
-    def _touch(self, tokens: tuple[Token, ...]) -> None:
+    def _touch(self, *tokens: Token) -> None:
         if self._active is not None:
             self._active.foreign.update(tokens)
 
@@ -180,7 +183,6 @@ class Session:
 
     def job(self, job_id: str) -> JobRow | None:
         """Return a job as the running code sees it."""
-        self._note_seen()
         transaction = self._transaction()
         if transaction is None:
             return self.table.get(job_id)
@@ -191,7 +193,6 @@ class Session:
 
     def jobs(self) -> list[JobRow]:
         """Return all jobs as the running code sees them, by due time."""
-        self._note_seen()
         transaction = self._transaction()
         rows = {row.id: row for row in self.table}
         if transaction is not None:
@@ -203,17 +204,36 @@ class Session:
                     rows[job_id] = row
         return sorted(rows.values(), key=lambda row: (row.due_ms, row.run_id))
 
-    async def put_job(self, row: JobRow) -> None:
-        """Put a job; durable on return."""
-        await self._write(Batch(jobs={row.id: row}), ("job", row.id))
+    def put_job(self, row: JobRow) -> Awaitable[None]:
+        """Put a job; durable once awaited."""
+        return self._change_job(row.id, row)
 
-    async def drop_job(self, job_id: str) -> None:
-        """Delete a job; durable on return."""
-        await self._write(Batch(jobs={job_id: None}), ("job", job_id))
+    def drop_job(self, job_id: str) -> Awaitable[None]:
+        """Delete a job; durable once awaited."""
+        return self._change_job(job_id, None)
 
-    async def requeue(self, row: JobRow, run_id: str) -> None:
+    def requeue(self, row: JobRow, run_id: str) -> Awaitable[None]:
         """Bring a recorded job back and take its entry out of the history, in one commit."""
-        await self._write(Batch(jobs={row.id: row}, forget=[run_id]), ("job", row.id))
+        transaction = self._writing()
+        batch = self._pending() if transaction is None else transaction.batch
+        batch.forget.append(run_id)
+        return self._change_job(row.id, row)
+
+    def _change_job(self, job_id: str, row: JobRow | None) -> Awaitable[None]:
+        transaction = self._writing()
+        if transaction is not None:
+            transaction.batch.jobs[job_id] = row
+            return DONE
+        batch = self._pending()
+        batch.jobs[job_id] = row
+        self.table.put(job_id, row)
+        alarm_ms = self.table.alarm_ms()
+        if alarm_ms != self.row.alarm_ms:
+            self.row.alarm_ms = alarm_ms
+            self.on_change()
+        if self._active is not None:
+            self._active.foreign.add(("job", job_id))
+        return self._asked()
 
     # --- values
 
@@ -243,20 +263,31 @@ class Session:
         rows = sorted(((key, value) for key, value in found.items() if value is not None), reverse=wanted.reverse)
         return rows[: wanted.limit]
 
-    async def put_values(self, scope: str, values: dict[str, str | None]) -> None:
-        """Put values, and delete those that are None; durable on return."""
-        changes = {(scope, key): value for key, value in values.items()}
-        await self._write(Batch(values=changes), *(("value", scope, key) for key in values))
+    def put_values(self, scope: str, values: dict[str, str | None]) -> Awaitable[None]:
+        """Put values, and delete those that are None; durable once awaited."""
+        transaction = self._writing()
+        batch = self._pending() if transaction is None else transaction.batch
+        for key, value in values.items():
+            batch.values[scope, key] = value
+        if transaction is not None:
+            return DONE
+        self._touch(*(("value", scope, key) for key in values))
+        return self._asked()
 
-    async def clear(self, scope: str) -> None:
-        """Delete all values of a scope; durable on return."""
-        await self._write(Batch(cleared={scope}), ("scope", scope))
+    def clear(self, scope: str) -> Awaitable[None]:
+        """Delete all values of a scope; durable once awaited."""
+        transaction = self._writing()
+        batch = self._pending() if transaction is None else transaction.batch
+        batch.clear(scope)
+        if transaction is not None:
+            return DONE
+        self._touch(("scope", scope))
+        return self._asked()
 
     # --- state
 
     def state(self) -> str | None:
         """Return the stored state as the running code sees it."""
-        self._note_seen()
         transaction = self._transaction()
         if transaction is not None:
             transaction.reads.add(("value", *_STATE))
@@ -264,20 +295,18 @@ class Session:
                 return transaction.batch.values[_STATE]
         return self._state
 
-    async def put_state(self, text: str) -> None:
-        """Store the state; durable on return."""
-        self.check_writable()
-        if self._transaction() is None:
+    def put_state(self, text: str) -> Awaitable[None]:
+        """Store the state; durable once awaited."""
+        if self._writing() is None:
             self._state = text
-        await self._write(Batch(values={_STATE: text}), ("value", *_STATE))
+        return self.put_values(STATE_SCOPE, {"": text})
 
     # --- transactions
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[None]:
         """Commit what the block changes together, or nothing of it (SPEC 3.4)."""
-        self.check_writable()
-        if self._transaction() is not None:
+        if self._writing() is not None:
             yield
             return
         self._lock = self._lock or asyncio.Lock()
@@ -296,7 +325,7 @@ class Session:
 
     async def _flush(self, transaction: Transaction) -> None:
         transaction.is_open = False
-        self.check_writable()
+        self._writing()
         conflicts = transaction.conflicts()
         if conflicts:
             raise TransactionConflictError(str(self.agent), conflicts)
@@ -309,21 +338,26 @@ class Session:
         await finish(self.commit(batch))
 
 
-async def finish(future: asyncio.Future[None]) -> None:
-    """Wait for a commit that has begun, also when cancelled meanwhile; then pass the cancellation on."""
+async def finish(commit: PendingCommit) -> None:
+    """Wait for a commit, also when cancelled meanwhile; then pass the cancellation on."""
     cancelled: asyncio.CancelledError | None = None
-    while not future.done():
+    while not commit.is_settled:
         try:
-            await asyncio.shield(future)
+            await commit.wait()
         except asyncio.CancelledError as error:
-            if future.cancelled():
-                raise
             cancelled = error
-        except Exception:
-            break
-    future.result()
     if cancelled is not None:
         raise cancelled
+
+
+class _Done:
+    """Something to await that is over already: a change inside a transaction."""
+
+    def __await__(self) -> Iterator[Any]:
+        return iter(())
+
+
+DONE = _Done()
 
 
 def _is_wanted(key: str, wanted: ValueRange) -> bool:

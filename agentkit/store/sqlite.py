@@ -6,20 +6,18 @@ another thread.
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import shutil
 import sqlite3
 import tempfile
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from agentkit.errors import ConfigurationError, FencedError, StoreUnavailableError
 from agentkit.store import claims
-from agentkit.store.apply import Change, row_values
 from agentkit.store.file_lock import FileLock
 from agentkit.store.schema import MIGRATIONS, migrate
 from agentkit.store.store import (
@@ -33,6 +31,8 @@ from agentkit.store.store import (
     JobRow,
     Lease,
     Owner,
+    PendingCommit,
+    Settled,
     ValueRange,
 )
 from agentkit.store.writer import CommitHook, GroupWriter, unavailable
@@ -229,16 +229,12 @@ class SqliteStore:
         batch: Batch,
         *,
         release: bool = False,
-        settled: Callable[[BaseException | None], None] | None = None,
-    ) -> asyncio.Future[None]:
+        settled: Settled | None = None,
+    ) -> PendingCommit:
         """See ``Store``."""
         if lease.node in self._dead:
             raise FencedError(str(lease.agent))
-        return self.writer.change(Change(lease, row_values(row), batch, release), settled)
-
-    def barrier(self) -> asyncio.Future[None]:
-        """See ``Store``."""
-        return self.writer.call(lambda _: None)
+        return self.writer.commit(lease, row, batch, release=release, settled=settled)
 
     def kill(self, node: str) -> None:
         """See ``Store``."""

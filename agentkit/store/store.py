@@ -185,6 +185,25 @@ class AgentSummary(NamedTuple):
     is_live: bool
 
 
+#: Told how a commit ended: an error or None.
+Settled = Callable[[BaseException | None], None]
+
+
+class PendingCommit(Protocol):
+    """A commit that was asked for.
+
+    Attributes:
+        is_taken: Its group has been formed; nothing can be added any more.
+        is_settled: It has ended.
+    """
+
+    is_taken: bool
+    is_settled: bool
+
+    def wait(self) -> asyncio.Future[None]:
+        """Return a new future that ends when the commit is durable, or with its error."""
+
+
 class Store(Protocol):
     """Where agents live. One conformance suite runs on every engine.
 
@@ -218,17 +237,14 @@ class Store(Protocol):
         batch: Batch,
         *,
         release: bool = False,
-        settled: Callable[[BaseException | None], None] | None = None,
-    ) -> asyncio.Future[None]:
+        settled: Settled | None = None,
+    ) -> PendingCommit:
         """Apply a batch and the hot row atomically, in the order of the calls.
 
-        The future ends with ``FencedError``, nothing changed, when another has claimed the agent. With
-        ``release`` the agent is free afterwards. ``row`` is read at once. ``settled`` is called with the
-        error or None even when the future was cancelled.
+        It fails with ``FencedError``, nothing changed, when another has claimed the agent. With ``release`` the
+        agent is free afterwards. ``row`` and ``batch`` are read at once when the group is formed: as long as
+        ``is_taken`` is false the caller may add to them. ``settled`` is told how it ended.
         """
-
-    def barrier(self) -> asyncio.Future[None]:
-        """Return a future that ends once every commit asked for so far has been settled."""
 
     def kill(self, node: str) -> None:
         """Drop the commits that have not begun and refuse the node's later ones, as its death would."""

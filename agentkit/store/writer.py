@@ -16,38 +16,95 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from agentkit.errors import FencedError, StoreUnavailableError
-from agentkit.store.apply import Change, apply_changes
+from agentkit.store.apply import Change, apply_changes, row_values
+from agentkit.store.store import AgentRow, Batch, Lease, Settled
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
 
 #: Called in the writer's thread around each commit, with ("before" | "after", number of the commit).
 CommitHook = Callable[[str, int], None]
-#: Told how an entry ended, even when nobody waits for it any more.
-Settled = Callable[[BaseException | None], None]
 
 
-class Entry:
-    """One thing a group does, and who waits for it."""
+class Commit:
+    """One agent's changes on their way; see ``store.PendingCommit``."""
 
-    __slots__ = ("change", "error", "function", "future", "result", "settled", "synced")
+    __slots__ = ("_loop", "batch", "change", "error", "is_settled", "is_taken", "lease", "release", "row", "settled", "waiters")
 
     def __init__(
         self,
-        future: asyncio.Future[Any],
-        change: Change | None,
-        function: Callable[[sqlite3.Connection], Any] | None,
+        loop: asyncio.AbstractEventLoop,
+        lease: Lease,
+        row: AgentRow,
+        batch: Batch,
         *,
-        synced: bool,
+        release: bool,
         settled: Settled | None,
     ) -> None:
+        self._loop = loop
+        self.lease = lease
+        self.row = row
+        self.batch = batch
+        self.release = release
+        self.settled = settled
+        self.change: Change | None = None
+        self.error: BaseException | None = None
+        self.is_taken = False
+        self.is_settled = False
+        self.waiters: list[asyncio.Future[None]] = []
+
+    def wait(self) -> asyncio.Future[None]:
+        """See ``store.PendingCommit``."""
+        future: asyncio.Future[None] = self._loop.create_future()
+        if self.is_settled:
+            _end(future, None, self.error)
+        else:
+            self.waiters.append(future)
+        return future
+
+    def take(self) -> None:
+        """Freeze what is to be written."""
+        self.is_taken = True
+        self.change = Change(self.lease, row_values(self.row), self.batch, self.release)
+
+    def settle(self) -> None:
+        """Tell everyone how it went."""
+        self.is_settled = True
+        if self.settled is not None:
+            self.settled(self.error)
+        for future in self.waiters:
+            _end(future, None, self.error)
+
+
+class Call:
+    """A function to run inside a group's transaction, and who waits for it."""
+
+    __slots__ = ("error", "function", "future", "result", "synced")
+
+    def __init__(
+        self, future: asyncio.Future[Any], function: Callable[[sqlite3.Connection], Any], *, synced: bool
+    ) -> None:
         self.future = future
-        self.change = change
         self.function = function
         self.synced = synced
-        self.settled = settled
         self.result: Any = None
         self.error: BaseException | None = None
+
+    def settle(self) -> None:
+        """Tell who waits how it went."""
+        _end(self.future, self.result, self.error)
+
+
+Entry = Commit | Call
+
+
+def _end(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
 
 
 class GroupWriter:
@@ -70,26 +127,32 @@ class GroupWriter:
         self._hook = hook
         self._loop = asyncio.get_running_loop()
         self._open: list[Entry] = []
-        self._busy = False
-        self._scheduled = False
+        self._is_busy = False
+        self._is_scheduled = False
         self._queue: queue.SimpleQueue[list[Entry] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="agentkit-writer", daemon=True)
         self._thread.start()
 
-    def change(self, change: Change, settled: Settled | None) -> asyncio.Future[None]:
-        """Commit an agent's batch; the future ends when it is durable."""
-        return self._add(change, None, synced=True, settled=settled)
+    def commit(
+        self, lease: Lease, row: AgentRow, batch: Batch, *, release: bool, settled: Settled | None
+    ) -> Commit:
+        """Commit an agent's batch, synced, with whatever else waits by then."""
+        commit = Commit(self._loop, lease, row, batch, release=release, settled=settled)
+        self._add(commit)
+        return commit
 
     def call(
         self, function: Callable[[sqlite3.Connection], T], *, synced: bool = False
     ) -> asyncio.Future[T]:
         """Run a function inside a group's transaction; not ``synced`` survives a crash of the process only."""
-        return self._add(None, function, synced=synced)
+        future: asyncio.Future[T] = self._loop.create_future()
+        self._add(Call(future, function, synced=synced))
+        return future
 
     @property
     def is_idle(self) -> bool:
         """Nothing waits and nothing is under way."""
-        return not self._busy and not self._open
+        return not self._is_busy and not self._open
 
     async def close(self) -> None:
         """Finish what was asked for and end the thread."""
@@ -102,47 +165,34 @@ class GroupWriter:
         """Drop what no commit has begun with, as a kill would."""
         entries, self._open = self._open, []
         for entry in entries:
-            entry.future.cancel()
-            if entry.settled is not None:
-                entry.settled(None)
+            entry.error = StoreUnavailableError(f"{self._location}: the process was killed")
+            entry.settle()
+            if isinstance(entry, Call):
+                entry.future.exception()  # seen: whoever waited is being cancelled
 
-    def _add(
-        self,
-        change: Change | None,
-        function: Callable[[sqlite3.Connection], Any] | None,
-        *,
-        synced: bool,
-        settled: Settled | None = None,
-    ) -> asyncio.Future[Any]:
-        future: asyncio.Future[Any] = self._loop.create_future()
-        self._open.append(Entry(future, change, function, synced=synced, settled=settled))
-        if not self._busy and not self._scheduled:
-            self._scheduled = True
+    def _add(self, entry: Entry) -> None:
+        self._open.append(entry)
+        if not self._is_busy and not self._is_scheduled:
+            self._is_scheduled = True
             self._loop.call_soon(self._flush)
-        return future
 
     def _flush(self) -> None:
-        self._scheduled = False
-        if self._open and not self._busy:
-            self._busy = True
+        self._is_scheduled = False
+        if self._open and not self._is_busy:
+            self._is_busy = True
             group, self._open = self._open, []
+            for entry in group:
+                if isinstance(entry, Commit):
+                    entry.take()
             self._queue.put(group)
 
     def _settle(self, group: list[Entry]) -> None:
-        self._busy = False
+        self._is_busy = False
         for entry in group:
-            if entry.settled is not None:
-                entry.settled(entry.error)
-            future = entry.future
-            if future.done():
-                continue
-            if entry.error is not None:
-                future.set_exception(entry.error)
-            else:
-                future.set_result(entry.result)
+            entry.settle()
         # After the callers that were just woken: what they ask for next still joins this group.
-        if self._open and not self._scheduled:
-            self._scheduled = True
+        if self._open and not self._is_scheduled:
+            self._is_scheduled = True
             self._loop.call_soon(self._flush)
 
     def _serve(self) -> None:
@@ -167,19 +217,21 @@ class GroupWriter:
 
     def _run(self, group: list[Entry]) -> None:
         connection = self._connection
-        synced = self._durable == "full" and any(entry.synced for entry in group)
+        changes = [entry.change for entry in group if isinstance(entry, Commit) and entry.change]
+        calls = [entry for entry in group if isinstance(entry, Call)]
+        synced = self._durable == "full" and (bool(changes) or any(call.synced for call in calls))
         level = "off" if self._durable == "off" else "full" if synced else "normal"
         if level != self._level:
             connection.execute(f"pragma synchronous={level}")
             self._level = level
         connection.execute("begin immediate")
         try:
-            fenced = apply_changes(connection, [entry.change for entry in group if entry.change])
-            for entry in group:
-                if entry.function is not None:
-                    entry.result = entry.function(connection)
-                elif fenced and entry.change and entry.change.lease in fenced:
-                    entry.error = FencedError(str(entry.change.lease.agent))
+            fenced = apply_changes(connection, changes)
+            for call in calls:
+                call.result = call.function(connection)
+            for entry in group if fenced else ():
+                if isinstance(entry, Commit) and entry.lease in fenced:
+                    entry.error = FencedError(str(entry.lease.agent))
             self._tell("before")
             connection.execute("commit")
         except BaseException:
