@@ -25,7 +25,7 @@ def describe(sentence: Sentence, places: set[int], text: str, language: Language
         else:
             run.append(items[place])
     _add(pieces, run, text)
-    task = " ".join(pieces)
+    task = (" " if language.spaced else "").join(pieces)
     return _trimmed(task, sentence, language)
 
 

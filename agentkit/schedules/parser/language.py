@@ -82,6 +82,7 @@ class Language:
 _PATTERN_FIELDS = ("asking", "wishing", "courtesies", "closings", "keeping", "questions", "statements", "management") + (
     "instructions",
 )
+_SET_FIELDS = ("past", "managed", "joiners", "waiting", "conditions", "bounds", "recurring", "fillers", "links")
 
 
 def make_language(
@@ -108,9 +109,8 @@ def make_language(
             words = _words(phrase, spaced=spaced)
             entries.setdefault(words, {})[kind] = meaning
     if not spaced:
-        for level in levels:
-            for word in pattern_words(level):
-                entries.setdefault(_words(word, spaced=False), {})
+        for word in _own_words(levels, intent):
+            entries.setdefault(_words(word, spaced=False), {})
     singles = {words[0]: readings for words, readings in entries.items() if len(words) == 1}
     phrases: dict[str, list[tuple[tuple[str, ...], Mapping[str, object]]]] = {}
     for words, readings in entries.items():
@@ -125,6 +125,18 @@ def make_language(
         for name in _PATTERN_FIELDS
     }
     return Language(code, singles, ordered, compiled, intent, beginnings, Spelling(singles), spaced)
+
+
+def _own_words(levels: Iterable[Iterable[Rule]], intent: Intent) -> set[str]:
+    """Return the words that rules and intent look for, to be found in a text without spaces."""
+    words: set[str] = set()
+    for level in levels:
+        words |= pattern_words(level)
+    for name in _PATTERN_FIELDS:
+        words |= pattern_words((name, pattern, _matched) for pattern in getattr(intent, name))
+    for name in _SET_FIELDS:
+        words |= getattr(intent, name)
+    return words
 
 
 def _matched(*_: object) -> bool:

@@ -1,0 +1,237 @@
+"""Chinese, in both scripts: words, grammar and intent. Text has no spaces; the longest known phrase is read."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from agentkit.schedules.parser import amounts, days
+from agentkit.schedules.parser.grammar import Rule
+from agentkit.schedules.parser.language import Intent, Language, make_language
+from agentkit.schedules.parser.languages.shared import (
+    AFTERNOON,
+    EVENING,
+    MIDNIGHT,
+    MORNING,
+    NIGHT,
+    NOON,
+    NOON_CLOCK,
+    both,
+    one_day,
+)
+from agentkit.schedules.parser.meanings import (
+    DayOffset,
+    DayPart,
+    Every,
+    Past,
+    Period,
+    Problem,
+    Several,
+    Unit,
+    Vague,
+)
+
+_DIGITS: Final = "一二三四五六七八九"
+_WEEK: Final = ("周", "週", "星期", "礼拜", "禮拜")
+
+
+def _numbers() -> dict[str, object]:
+    numbers: dict[str, object] = {"零": 0, "两": 2, "兩": 2, "十": 10, "几": 3, "幾": 3}
+    for one, digit in enumerate(_DIGITS, start=1):
+        numbers[digit] = one
+        numbers[f"十{digit}"] = 10 + one
+    for ten, digit in enumerate(_DIGITS, start=1):
+        numbers[f"{digit}十"] = ten * 10
+        for one, small in enumerate(_DIGITS, start=1):
+            numbers[f"{digit}十{small}"] = ten * 10 + one
+    return numbers
+
+
+def _weekdays(before: tuple[str, ...] = ("",)) -> dict[str, object]:
+    names: dict[str, object] = {}
+    for prefix in before:
+        for week in _WEEK:
+            for n, day in enumerate("一二三四五六"):
+                names[f"{prefix}{week}{day}"] = frozenset({n})
+            for sunday in "日天":
+                names[f"{prefix}{week}{sunday}"] = frozenset({6})
+    return names
+
+
+_UNITS: Final = {
+    "second": "秒 秒钟 秒鐘",
+    "minute": "分钟 分鐘 分",
+    "hour": "小时 小時 个小时 個小時 钟头 鐘頭 个钟头 個鐘頭 个钟 個鐘",
+    "day": "天 日",
+    "week": "周 週 星期 个星期 個星期 礼拜 個禮拜 个礼拜",
+    "month": "个月 個月 月",
+    "year": "年",
+}
+_WHEN: Final = Vague("具体是什么时候？")
+_HOW_OFTEN: Final = Problem("具体多久一次？")
+
+VOCABULARY: Final[dict[str, dict[str, object]]] = {
+    "number": _numbers(),
+    "unit": {word: Unit(name) for name, words in _UNITS.items() for word in words.split()},  # type: ignore[arg-type]  # the keys are unit names
+    "weekday": _weekdays(),
+    "next_weekday": _weekdays(("下", "下个", "下個")),
+    "this_weekday": _weekdays(("这", "這", "本", "这个", "這個")),
+    "every_weekday": _weekdays(("每", "每个", "每個", "逢")),
+    "part": {
+        **dict.fromkeys(("早上", "早晨", "清晨", "上午", "早"), MORNING),
+        **dict.fromkeys(("中午", "正午"), NOON),
+        **dict.fromkeys(("下午", "午后", "午後"), AFTERNOON),
+        **dict.fromkeys(("傍晚", "黄昏"), EVENING),
+        **dict.fromkeys(("晚上", "夜里", "夜裡", "夜晚", "晚"), NIGHT),
+        **dict.fromkeys(("凌晨", "半夜"), DayPart(3, "am")),
+    },
+    "time": {"午夜": MIDNIGHT, "零点": MIDNIGHT, "零點": MIDNIGHT, "正午十二点": NOON_CLOCK},
+    "day": {
+        "今天": DayOffset(0),
+        "今日": DayOffset(0),
+        "明天": DayOffset(1),
+        "明日": DayOffset(1),
+        "后天": DayOffset(2),
+        "後天": DayOffset(2),
+        "大后天": DayOffset(3),
+        "大後天": DayOffset(3),
+        "月底": Period("month", 0, end=True),
+        "年底": Period("year", 0, end=True),
+        **dict.fromkeys(("下周", "下週", "下星期", "下个星期", "下個星期", "下礼拜"), Period("week", 1)),
+        **dict.fromkeys(("下个月", "下個月", "下月"), Period("month", 1)),
+        "明年": Period("year", 1),
+        **dict.fromkeys(("这周末", "這週末", "周末", "週末", "本周末"), Period("weekend", 0)),
+        **dict.fromkeys(("下周末", "下週末"), Period("weekend", 1)),
+    },
+    "tonight": {
+        "今晚": Several((DayOffset(0), NIGHT)),
+        "明早": Several((DayOffset(1), MORNING)),
+        "明晚": Several((DayOffset(1), NIGHT)),
+        "今早": Several((DayOffset(0), MORNING)),
+    },
+    "every": {
+        **dict.fromkeys(("每天", "每日", "天天"), Every(unit="day")),
+        **dict.fromkeys(("每周", "每週", "每星期", "每个星期", "每個星期", "每礼拜"), Every(unit="week")),
+        **dict.fromkeys(("每月", "每个月", "每個月"), Every(unit="month")),
+        "每年": Every(unit="year"),
+        **dict.fromkeys(("每小时", "每小時", "每个小时", "每個小時"), Every(unit="hour")),
+        **dict.fromkeys(("每分钟", "每分鐘"), Every(unit="minute")),
+        **dict.fromkeys(("工作日", "每个工作日", "每個工作日", "平日"), Every(unit="week", weekdays=frozenset(range(5)))),
+        **dict.fromkeys(("每周末", "每个周末", "每個週末", "每週末"), Every(unit="week", weekdays=frozenset({5, 6}))),
+        "每季度": Every(unit="month", months=frozenset({1, 4, 7, 10})),
+        "每早": Every(unit="day", part=MORNING),
+        "每晚": Every(unit="day", part=NIGHT),
+        "隔天": Every(unit="day", step=2),
+        "每隔一天": Every(unit="day", step=2),
+        **dict.fromkeys(("隔周", "隔週"), Every(unit="week", step=2)),
+    },
+    "rate": dict.fromkeys(("偶尔", "偶爾", "有时候", "不时", "定期"), _HOW_OFTEN),
+    "vague": dict.fromkeys(
+        ("以后", "以後", "改天", "待会", "待會", "待会儿", "一会儿", "一會兒", "晚点", "晚點", "过会儿", "有空", "有空的时候"), _WHEN
+    ),
+    "over": dict.fromkeys(("昨天", "昨日", "前天", "昨晚", "上周", "上週", "上个月", "刚才"), Past()),
+}
+_LATER: Final = "后|後|之后|之後|以后|以後"
+
+NUMBERS: Final[tuple[Rule, ...]] = (
+    ("number", "<number> 个|個 半", lambda n: n + 0.5),
+    ("number", "负 <number>", lambda n: -abs(n)),
+)
+AMOUNTS: Final[tuple[Rule, ...]] = (
+    ("time", "<number> 点|點|时|時 钟|鐘|整?", amounts.as_clock),
+    ("time", "<number> 点|點|时|時 半", amounts.half_past),
+    ("time", "<number> 点|點|时|時 一刻", amounts.quarter_past),
+    ("time", "<number> 点|點|时|時 三刻", lambda hour: amounts.minutes_past(45, hour)),
+    ("time", "<number> 点|點|时|時 <number> 分?", lambda hour, minute: amounts.minutes_past(minute, hour)),
+    ("time", "<number> 点|點|时|時 零 <number> 分?", lambda hour, minute: amounts.minutes_past(minute, hour)),
+    ("time", "差 <number> 分 <number> 点|點", amounts.minutes_to),
+    ("time", "<part> <time|number>", lambda part, time: amounts.with_part_first(part, time) if not isinstance(time, int | float) else None),
+    ("duration", "<number> <unit>", amounts.duration),
+    ("duration", "<number> <unit> 半", lambda n, unit: amounts.and_a_half(amounts.duration(n, unit))),
+    ("duration", "半 <unit>", amounts.half),
+    ("duration", "半 个|個 <unit>", amounts.half),
+    ("duration", "一刻钟|一刻鐘", lambda: amounts.duration(15, Unit("minute"))),
+    ("duration", "<duration> 零? <duration>", amounts.together),
+)
+DAYS: Final[tuple[Rule, ...]] = (
+    ("day", "<number> 月 <number> 日|号|號", lambda month, day: days.month_day(month, day) if 0 < month < 13 else None),
+    ("day", "<year> 年 <number> 月 <number> 日|号|號", lambda year, month, day: days.month_day(month, day, year) if 0 < month < 13 else None),
+    ("day", "<number> 号|號", days.day_of_month),
+    ("day", "下个|下個|下 月 <number> 号|號|日", days.day_of_next_month),
+    ("day", "下个月|下個月 <number> 号|號|日", days.day_of_next_month),
+    ("day", "<next_weekday>", days.next_weekday),
+    ("day", "<this_weekday>", days.this_weekday),
+    ("weekdaylist", "<weekday> 到|至|- <weekday>", days.weekday_range),
+    ("weekdaylist", "<weekday|weekdaylist> 和|、|,|跟|与 <weekday>", days.union),
+    ("weekdaylist", "<every_weekday> 和|、|,|跟|与 <weekday|weekdaylist>", days.union),
+    ("weekdaylist", "<every_weekday> 到|至|- <weekday>", days.weekday_range),
+    ("every", "<every_weekday>", days.every_weekday),
+    ("every", "每 隔? <duration> 一次?", days.every_duration),
+    ("every", "每隔 <duration> 一次?", days.every_duration),
+    ("every", "每个|每個 <unit>", days.every_unit),
+    ("every", "每月|每个月|每個月 <number> 号|號|日", lambda day: days.month_days(days.single(day))),
+    ("every", "每月|每个月|每個月 最后|最後 一天", days.last_month_day),
+    ("every", "每月|每个月|每個月 第 <number> 个|個 <weekday>", days.nth_weekday_monthly),
+    ("every", "每年 <number> 月 <number> 日|号|號", lambda month, day: days.every_date(days.month_day(month, day) if 0 < month < 13 else None)),
+    ("every", "每两周|每兩週|每两个星期|每兩個星期 <weekday>?", lambda day: Every(unit="week", step=2, weekdays=day or frozenset())),
+    ("said", f"<duration> {_LATER}", days.after),
+    ("said", f"过|過|再过|再過 <duration> {_LATER}?", days.after),
+    ("over", "<duration> 前|之前|以前", lambda _: Past()),
+    ("count", "<number> 次", days.count_of),
+)
+PARTS: Final[tuple[Rule, ...]] = (
+    ("times", "<time|times> 和|、|,|跟 <time|times>", amounts.at_more),
+    ("said", "在|于|於|到? <time>", amounts.at_one),
+    ("said", "<times>", lambda times: times),
+    ("said", "<day> <part>", lambda day, part: both(day, part)),
+    ("said", "<weekday> <part>", lambda day, part: both(one_day(day), part)),
+    ("said", "<tonight>", lambda several: several),
+    ("said", "<day> 的|在?", days.on),
+    ("said", "在|于 <day|weekday>", days.on),
+    ("said", "从|從|自 <day|weekday> 开始|開始|起", days.starting),
+    ("said", "<day|weekday> 开始|開始|起", days.starting),
+    ("said", "直到|到|至 <day|weekday|time> 为止|為止?", days.until),
+    ("said", "从|從? <time> 到|至|- <time>", amounts.window),
+    ("said", "持续|持續|连续|連續 <duration>", days.lasting),
+    ("said", "共|一共|总共? <count>", lambda count: count),
+    ("said", "除了|除 <weekday|weekdaylist> 外|以外|之外?", days.excluding),
+    ("said", "<said> 的|时|時|,", lambda said: said),
+    ("every", "在? <every> 的", lambda every: every),
+)
+
+INTENT: Final = Intent(
+    asking=(
+        "提醒我|提醒一下|提醒|叫我|通知我|告诉我|告訴我|记得提醒我|記得提醒我|请提醒我|請提醒我|帮我提醒|幫我提醒 一下|去|要?",
+        "记得|記得|别忘了|別忘了|别让我忘了|不要忘记|不要忘記|记住|記住 要|去?",
+        "设|設|设置|設置|设定|設定|定|创建|新建|加 一个|一個|个|個? 闹钟|鬧鐘|提醒|计时器|計時器|定时器",
+        "提醒",
+    ),
+    wishing=("我要|我想|我得|我需要|需要|帮我|幫我|麻烦|麻煩|可以|能不能|能否 你?",),
+    courtesies=("请|請|麻烦|麻煩|你好|您好|嘿|喂|好的|帮我|幫我|那|然后|然後", ",|:|-|–|—|!|.|…|¶"),
+    closings=("谢谢|謝謝|吧|啊|哦|喔|一下|好吗|好嗎|吗|嗎|提醒我", ",|:|-|–|—|!|.|…|¶|?"),
+    keeping=("叫醒我|叫我起床|喊我",),
+    links=frozenset({"去", "要", "来", "來", ",", ":", "的"}),
+    questions=(
+        "什么|什麼|谁|誰|哪|哪里|哪裡|为什么|為什麼|怎么|怎麼|怎样|几点|幾點|多少|现在几点|現在幾點|是不是|有没有|有沒有",
+        "你 会|會|能|是|知道|喜欢",
+        "告诉我|告訴我 什么|什麼|为什么|怎么",
+        "讲|講|写|寫|翻译|翻譯|解释|解釋 一个|一個|一首|下",
+    ),
+    statements=("我|他|她|它|我们|我們|他们|他們|她们|大家|谢谢|謝謝|生日快乐|生日快樂|晚安|早安|明天见|明天見|再见|再見",),
+    past=frozenset({"了", "过", "過"}),
+    management=("取消|删除|刪除|查看|列出|显示|顯示|暂停|暫停|修改|更改|停止|关闭|關閉|删掉|刪掉",),
+    managed=frozenset("提醒 闹钟 鬧鐘 日程 行程 计时器 計時器 任务 任務".split()),
+    instructions=("忽略|无视|無視 所有|之前|以上|你|全部",),
+    joiners=frozenset({"和", "然后", "然後", ",", ";", ".", "¶"}),
+    waiting=frozenset("计时器 計時器 定时器 倒计时 闹钟".split()),
+    conditions=frozenset("当 當 如果 等".split()),
+    bounds=frozenset("直到 除了 除".split()),
+    recurring=frozenset({"每", "每隔", "每个", "每個"}),
+    fillers=frozenset({",", "的", "在", "、", "和", "于"}),
+)
+
+
+@cache
+def chinese() -> Language:
+    """Return Chinese, compiled at its first use."""
+    return make_language("zh", VOCABULARY, (NUMBERS, AMOUNTS, DAYS, PARTS), INTENT, spaced=False)

@@ -1,0 +1,304 @@
+"""French: words, grammar and intent."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from agentkit.schedules.parser import amounts, days
+from agentkit.schedules.parser.grammar import Rule
+from agentkit.schedules.parser.language import Intent, Language, make_language
+from agentkit.schedules.parser.languages.shared import (
+    AFTERNOON,
+    EVENING,
+    MIDNIGHT,
+    MORNING,
+    NIGHT,
+    NOON_CLOCK,
+    both,
+    one_day,
+)
+from agentkit.schedules.parser.meanings import (
+    CalendarDay,
+    DayOffset,
+    Duration,
+    Every,
+    Past,
+    Period,
+    Problem,
+    Several,
+    Starting,
+    Unit,
+    Until,
+    Vague,
+)
+from agentkit.schedules.parser.zones import ZONE_VOCABULARY
+
+_SMALL: Final = (
+    "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize"
+).split()
+_TENS: Final = "vingt trente quarante cinquante soixante".split()
+_WEEKDAYS: Final = "lundi mardi mercredi jeudi vendredi samedi dimanche".split()
+_MONTHS: Final = (
+    "janvier janv|février fevrier fév|mars|avril|mai|juin|juillet juil|août aout|septembre sept|octobre oct|"
+    "novembre nov|décembre decembre déc"
+)
+_ORDINALS: Final = "premier première|deuxième second seconde|troisième|quatrième|cinquième"
+
+
+def _units() -> dict[str, object]:
+    table = {
+        "second": "seconde secondes sec s",
+        "minute": "minute minutes min mn",
+        "hour": "heure heures",
+        "day": "jour jours journée",
+        "week": "semaine semaines",
+        "month": "mois",
+        "year": "an ans année années",
+    }
+    units: dict[str, object] = {}
+    for name, words in table.items():
+        units |= dict.fromkeys(words.split(), Unit(name))  # type: ignore[arg-type]  # the keys are unit names
+    units |= dict.fromkeys(("trimestre", "trimestres"), Unit("month", 3))
+    units |= dict.fromkeys(("quinzaine",), Unit("week", 2))
+    return units
+
+
+_HOW_OFTEN: Final = Problem("À quelle fréquence exactement ?")
+_WHEN: Final = Vague("Quand exactement ?")
+
+VOCABULARY: Final[dict[str, dict[str, object]]] = {
+    "number": {
+        **{word: n for n, word in enumerate(_SMALL)},
+        **{word: 20 + 10 * n for n, word in enumerate(_TENS)},
+        "une": 1,
+        "dix - sept": 17,
+        "dix - huit": 18,
+        "dix - neuf": 19,
+        "quelques": 3,
+        "vingt et un": 21,
+        "vingt et une": 21,
+        "cent": 100,
+    },
+    "tens": {word: 20 + 10 * n for n, word in enumerate(_TENS)},
+    "ordinal": {word: n for n, words in enumerate(_ORDINALS.split("|"), start=1) for word in words.split()},
+    "unit": _units(),
+    "weekday": {word: frozenset({n}) for n, word in enumerate(_WEEKDAYS)},
+    "mondays": {
+        **{f"{word}s": frozenset({n}) for n, word in enumerate(_WEEKDAYS)},
+        "en semaine": frozenset(range(5)),
+        "week - ends": frozenset({5, 6}),
+        "weekends": frozenset({5, 6}),
+    },
+    "daykind": {
+        "jour ouvré": frozenset(range(5)),
+        "jours ouvrés": frozenset(range(5)),
+        "jour ouvrable": frozenset(range(5)),
+        "jours ouvrables": frozenset(range(5)),
+        "jour de semaine": frozenset(range(5)),
+        "jours de semaine": frozenset(range(5)),
+        "week - end": frozenset({5, 6}),
+        "weekend": frozenset({5, 6}),
+    },
+    "month": {word: n for n, words in enumerate(_MONTHS.split("|"), start=1) for word in words.split()},
+    "part": {
+        "matin": MORNING,
+        "matins": MORNING,
+        "matinée": MORNING,
+        "l'après - midi": AFTERNOON,
+        "après - midi": AFTERNOON,
+        "aprèm": AFTERNOON,
+        "soir": EVENING,
+        "soirs": EVENING,
+        "soirée": EVENING,
+        "nuit": NIGHT,
+        "nuits": NIGHT,
+    },
+    "time": {"midi": NOON_CLOCK, "minuit": MIDNIGHT},
+    "day": {
+        "aujourd'hui": DayOffset(0),
+        "demain": DayOffset(1),
+        "après - demain": DayOffset(2),
+        "noël": CalendarDay(12, 25),
+        "la fin du mois": Period("month", 0, end=True),
+        "fin du mois": Period("month", 0, end=True),
+        "la fin de la semaine": Period("week", 0, end=True),
+        "fin de semaine": Period("week", 0, end=True),
+    },
+    "every": {
+        "quotidiennement": Every(unit="day"),
+        "hebdomadairement": Every(unit="week"),
+        "mensuellement": Every(unit="month"),
+        "annuellement": Every(unit="year"),
+    },
+    "rate": dict.fromkeys(("de temps en temps", "parfois", "régulièrement"), _HOW_OFTEN),
+    "vague": dict.fromkeys(
+        ("plus tard", "bientôt", "un jour", "tout à l'heure", "un de ces jours", "à l'occasion"), _WHEN
+    ),
+    "over": dict.fromkeys(("hier", "avant - hier", "hier soir"), Past()),
+}
+
+NUMBERS: Final[tuple[Rule, ...]] = (
+    ("number", "<tens> - <number>", amounts.add),
+    ("number", "<tens> et? <number>", lambda ten, n: ten + n if n < 10 else None),
+    ("number", "moins <number>", lambda number: -abs(number)),
+)
+AMOUNTS: Final[tuple[Rule, ...]] = (
+    ("duration", "<number> <unit>", amounts.duration),
+    ("duration", "<number> <unit> et demie|demi", lambda n, unit: amounts.and_a_half(amounts.duration(n, unit))),
+    ("duration", "<number>? demi|demie -? <unit>", lambda _, unit: amounts.half(unit)),
+    ("duration", "<number>? quart d'heure", lambda _: Duration(900, last="minute")),
+    ("duration", "<number> quarts d'heure", lambda _: Duration(2700, last="minute")),
+    ("duration", "<duration> et? <duration>", amounts.together),
+    ("duration", "<number> h <number>", amounts.hours_minutes),
+    ("duration", "<number> h", lambda n: amounts.duration(n, Unit("hour"))),
+    ("duration", "<number> <daykind>", lambda count, _: amounts.workdays(count)),
+    ("time", "<number> h <number>", amounts.exact_clock),
+    ("time", "<number> h", amounts.exact_clock),
+    ("clock", "à|a|vers|pour|dès <number> heures|heure", amounts.as_clock),
+    ("clock", "à|a|vers|pour|dès <number> heures|heure <number>", lambda hour, minute: amounts.minutes_past(minute, hour)),
+    ("clock", "à|a|vers|pour|dès <number> heures|heure et demie", amounts.half_past),
+    ("clock", "à|a|vers|pour|dès <number> heures|heure et quart", amounts.quarter_past),
+    ("clock", "à|a|vers|pour|dès <number> heures|heure moins le quart", amounts.quarter_to),
+    ("clock", "à|a|vers|pour|dès <number> heures|heure moins <number>", lambda hour, minutes: amounts.minutes_to(minutes, hour)),
+    ("clock", "à <time> et demie", amounts.half_past),
+)
+DAYS: Final[tuple[Rule, ...]] = (
+    ("clock", "à|a|vers|pour|dès <time|dotted>", lambda time: time),
+    ("clock", "<clock|time> du <part>", amounts.with_part),
+    ("clock", "<clock|time> de <part>", amounts.with_part),
+    ("weekdaylist", "du? <weekday> au|à|- <weekday>", days.weekday_range),
+    ("weekdaylist", "<weekday|weekdaylist> ,|et|ou <weekday>", days.union),
+    ("mondays", "<mondays> ,|et|ou les? <mondays>", days.union),
+    ("day", "<weekday> prochain", days.next_weekday),
+    ("day", "ce <weekday>", days.this_weekday),
+    ("day", "<weekday> de la semaine prochaine", days.next_weekday),
+    ("day", "<weekday> en huit", days.week_from),
+    ("day", "<unit> prochain|prochaine", days.next_period),
+    ("day", "le? la? <unit> prochain|prochaine", days.next_period),
+    ("day", "cette|ce <unit>", days.this_period),
+    ("day", "ce <daykind>", lambda kind: Period("weekend", 0) if len(kind) == 2 else None),
+    ("day", "<daykind> prochain", lambda kind: Period("weekend", 1) if len(kind) == 2 else None),
+    ("day", "<number|ordinal> <month> <year>?", days.day_month),
+    ("day", "<weekday> ,? le? <day>", days.dated_weekday),
+    ("day", "le? dernier jour du mois", lambda: Period("month", 0, end=True)),
+    ("months", "<month> à|- <month>", days.month_range),
+    ("over", "<weekday|unit> dernier|dernière|passé|passée", lambda _: Past()),
+    ("over", "il y a <duration>", lambda _: Past()),
+)
+RECURRENCES: Final[tuple[Rule, ...]] = (
+    ("said", "dans|d'ici <duration>", days.after),
+    ("said", "dans environ|à|peu|près? <duration>", days.after),
+    ("every", "chaque <unit>", days.every_unit),
+    ("every", "chaque <weekday|weekdaylist|daykind>", days.every_weekday),
+    ("every", "chaque <part>", days.every_part),
+    ("every", "chaque <month>", days.every_month_number),
+    ("every", "tous|toutes les <unit>", days.every_unit),
+    ("every", "tous|toutes les <duration>", days.every_duration),
+    ("every", "tous les <mondays|weekday|weekdaylist|daykind>", days.every_weekday),
+    ("every", "tous|toutes les <part>", days.every_part),
+    ("every", "toutes les demi - heures", lambda: Every(unit="minute", step=30)),
+    ("every", "un <weekday> sur deux", days.every_other_weekday),
+    ("every", "<number> <weekday> sur deux", lambda _, day: days.every_other_weekday(day)),
+    ("every", "<number> jour sur deux", lambda _: Every(unit="day", step=2)),
+    ("every", "<duration> sur deux", lambda length: days.every_duration(Duration(length.seconds * 2, length.months * 2, last=length.last))),
+    ("every", "les <mondays|daykind>", days.every_weekday),
+    ("every", "<weekdaylist>", days.every_weekday),
+    ("every", "le <ordinal> <weekday> du|de chaque? mois", days.nth_weekday_monthly),
+    ("every", "le dernier <weekday> du|de chaque? mois", days.last_weekday_monthly),
+    ("every", "le <number|ordinal> de chaque mois", lambda day: days.month_days(days.single(day))),
+    ("every", "le <number|ordinal> du mois", lambda day: days.month_days(days.single(day))),
+    ("every", "le <number|ordinal> et le? <number> de chaque mois", lambda a, b: days.month_days(days.union(a, b))),
+    ("every", "le dernier jour de chaque mois", days.last_month_day),
+    ("every", "le dernier <daykind> du|de chaque? mois", days.last_workday_monthly),
+    ("every", "<number> fois par <unit>", days.rate),
+    ("count", "<number> fois", days.count_of),
+)
+PARTS: Final[tuple[Rule, ...]] = (
+    ("times", "<clock|times> ,|et <clock|times|time>", amounts.at_more),
+    ("said", "<clock>", amounts.at_one),
+    ("said", "<times>", lambda times: times),
+    ("said", "<day> dans? la? <part>", lambda day, part: both(day, part)),
+    ("said", "le? <weekday> <part>", lambda day, part: both(one_day(day), part)),
+    ("said", "le? <mondays> <part>", lambda kind, part: Every(unit="week", weekdays=kind, part=part)),
+    ("said", "ce|cet|cette <part>", lambda part: Several((DayOffset(0), part))),
+    ("said", "le|dans|la|au|en la|le? <part>", lambda part: part),
+    ("said", "le|pour|à|au|en <day|weekday>", days.on),
+    ("said", "pour le <day|weekday>", days.on),
+    ("said", "le <number|ordinal>", lambda day: days.on(days.day_of_month(day))),
+    ("said", "le|ce <daykind>", lambda kind: days.on(Period("weekend", 0)) if len(kind) == 2 else None),
+    ("said", "en|au mois? de? <month|months>", lambda month: days.one_month(month) if isinstance(month, int) else month),
+    ("said", "jusqu'à|jusqu'au|jusque <day|weekday|time>", days.until),
+    ("said", "jusqu'à la fin de <month>", lambda month: Until(days.one_month(month))),
+    ("said", "jusqu'en <month>", lambda month: Until(days.one_month(month))),
+    ("said", "à partir de|du le? <day|weekday>", days.starting),
+    ("said", "dès le? <day|weekday>", days.starting),
+    ("said", "à partir de maintenant", lambda: Starting(Duration())),
+    ("said", "de|entre <time|number> et|à <time|number>", amounts.window),
+    ("said", "pendant|durant les? prochains|prochaines? <duration>", days.lasting),
+    ("said", "<count>", lambda count: count),
+    ("said", "sauf|excepté|hormis le|les? <weekday|mondays|daykind|weekdaylist>", days.excluding),
+    ("zone", "heure de <city>", lambda zone: zone),
+)
+
+INTENT: Final = Intent(
+    asking=(
+        "rappelle|rappelez|rappeler|rapelle - moi|nous de|d'|que|qu'?",
+        "rappelle|rappelez|rapelle moi|nous",
+        "peux|pourrais|pouvez|pourriez - tu|vous me|nous rappeler|prévenir",
+        "tu peux|pourrais me|nous rappeler|prévenir",
+        "peux|pourrais tu me|nous rappeler|prévenir",
+        "préviens|avertis|notifie|dis - moi",
+        "fais - moi penser",
+        "mets|mettez|crée|ajoute|programme|règle - moi? un|une|mon? rappel|alarme|réveil|minuteur|minuterie",
+        "mets|mettez|crée|ajoute|programme|règle un|une? rappel|alarme|réveil|minuteur|minuterie",
+        "rappel|alarme|minuteur",
+        "n'oublie pas",
+        "n'oublions pas",
+        "ne me laisse pas oublier",
+        "pense|penser",
+    ),
+    wishing=("je dois|veux|voudrais", "il faut", "il faudrait", "note|noter", "peux - tu", "il faut que je"),
+    courtesies=(
+        "salut|bonjour|bonsoir|hey|ok|merci|coucou|et|puis|alors|stp|svp",
+        "s'il te|vous plaît|plait",
+        ",|:|-|–|—|!|.|…|¶|*",
+    ),
+    closings=("merci|stp|svp", "s'il te|vous plaît|plait", "merci beaucoup|d'avance", ",|:|-|–|—|!|.|…|¶|?"),
+    keeping=("réveille|appelle|appelez - moi",),
+    links=frozenset({"de", "que", "pour", "à", "d'", "du", ":", "-", ","}),
+    questions=(
+        "qu'est|quel|quelle|quels|quelles|qui|quand|comment|pourquoi|où|combien|quoi|que",
+        "est|sont|a|ai|as|y - ce|il|elle|je|tu|on",
+        "est - ce que|qu'il",
+        "tu travailles|sais|connais|peux",
+        "raconte|explique|traduis|écris - moi? un|une|comment|pourquoi|le|la?",
+    ),
+    statements=(
+        "je|j'ai|il|elle|nous|ils|elles|on|c'est|c'était|tu|vous",
+        "à demain|bientôt|plus|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche",
+        "bon|joyeux|bonne anniversaire|noël|nuit|journée",
+    ),
+    verbs=frozenset("est sont était a commence ouvre ferme finit part arrive dure a eu".split()),
+    past=frozenset("était étaient fut avait est allé appelé fini".split()),
+    management=(
+        "annule|annulez|supprime|supprimez|efface|montre|affiche|liste|arrête|modifie|change|déplace|désactive",
+    ),
+    managed=frozenset("rappel rappels alarme alarmes réveil réveils minuteur minuteurs agenda".split()),
+    after_managed=frozenset("de du des pour à le la les que sur d".split()),
+    determiners=frozenset("le la les l' mon ma mes ton ta tes son sa ses notre votre un une des du au".split()),
+    joiners=frozenset({"et", "puis", ",", ";", ".", "¶"}),
+    waiting=frozenset("minuteur minuterie attends attendre alarme".split()),
+    conditions=frozenset("quand si lorsque dès avant après".split()),
+    bounds=frozenset("jusqu'à jusqu'au jusque sauf excepté".split()),
+    recurring=frozenset({"chaque", "tous", "toutes"}),
+    fillers=frozenset({",", "-", "et", "à", "le", "la", "les", "de", "du", ":", "vers"}),
+)
+
+
+@cache
+def french() -> Language:
+    """Return French, compiled at its first use."""
+    return make_language(
+        "fr", {**VOCABULARY, **ZONE_VOCABULARY}, (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT
+    )

@@ -1,0 +1,372 @@
+"""German: words, grammar and intent."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Final
+
+from agentkit.schedules.parser import amounts, days
+from agentkit.schedules.parser.grammar import Rule
+from agentkit.schedules.parser.language import Intent, Language, make_language
+from agentkit.schedules.parser.languages.shared import (
+    AFTERNOON,
+    EVENING,
+    MIDNIGHT,
+    MORNING,
+    NIGHT,
+    NOON,
+    NOON_CLOCK,
+    both,
+    one_day,
+)
+from agentkit.schedules.parser.meanings import (
+    CalendarDay,
+    DayOffset,
+    DayPart,
+    Duration,
+    Every,
+    Past,
+    Period,
+    Problem,
+    Several,
+    Starting,
+    Unit,
+    Until,
+    Vague,
+)
+from agentkit.schedules.parser.zones import ZONE_VOCABULARY
+
+_ONES: Final = "null ein zwei drei vier fünf sechs sieben acht neun".split()
+_SMALL: Final = (
+    "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn "
+    "siebzehn achtzehn neunzehn"
+).split()
+_TENS: Final = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
+_ORDINALS: Final = "erst zweit dritt viert fünft sechst siebt acht neunt zehnt elft zwölft".split()
+_WEEKDAYS: Final = "montag dienstag mittwoch donnerstag freitag samstag sonntag".split()
+_SHORT: Final = "mo di mi do fr sa so".split()
+_MONTHS: Final = (
+    "januar jan jänner|februar feb feber|märz mrz maerz|april apr|mai|juni jun|juli jul|august aug|"
+    "september sep sept|oktober okt|november nov|dezember dez"
+)
+
+
+def _numbers() -> dict[str, object]:
+    numbers: dict[str, object] = {word: number for number, word in enumerate(_SMALL)}
+    numbers |= dict.fromkeys(("ein", "eine", "einer", "einem", "einen"), 1)
+    numbers |= {"zwo": 2, "paar": 3, "ein paar": 3, "dutzend": 12, "hundert": 100}
+    for ten, word in enumerate(_TENS, start=2):
+        numbers[word] = ten * 10
+        for one, small in enumerate(_ONES[1:], start=1):
+            numbers[f"{small}und{word}"] = ten * 10 + one
+    return numbers
+
+
+def _ordinals() -> dict[str, object]:
+    endings = ("e", "en", "er", "es", "em")
+    return {f"{stem}{end}": n for n, stem in enumerate(_ORDINALS, start=1) for end in endings}
+
+
+def _units() -> dict[str, object]:
+    table = {
+        "second": "sekunde sekunden sek s",
+        "minute": "minute minuten min minütchen",
+        "hour": "stunde stunden std h",
+        "day": "tag tage tagen tages",
+        "week": "woche wochen",
+        "month": "monat monate monaten monats",
+        "year": "jahr jahre jahren jahres",
+    }
+    units: dict[str, object] = {}
+    for name, words in table.items():
+        units |= dict.fromkeys(words.split(), Unit(name))  # type: ignore[arg-type]  # the keys are unit names
+    units |= dict.fromkeys(("quartal", "quartals", "quartale"), Unit("month", 3))
+    return units
+
+
+_HOW_OFTEN: Final = Problem("Wie oft genau, und wann?")
+_WHEN: Final = Vague("Wann genau soll das sein?")
+
+VOCABULARY: Final[dict[str, dict[str, object]]] = {
+    "number": _numbers(),
+    "ordinal": _ordinals(),
+    "unit": _units(),
+    "weekday": {
+        **{word: frozenset({n}) for n, word in enumerate(_WEEKDAYS)},
+        "sonnabend": frozenset({5}),
+    },
+    "short": {word: frozenset({n}) for n, word in enumerate(_SHORT)},
+    "mondays": {
+        **{f"{word}s": frozenset({n}) for n, word in enumerate(_WEEKDAYS)},
+        "werktags": frozenset(range(5)),
+        "wochentags": frozenset(range(5)),
+        "unter der woche": frozenset(range(5)),
+    },
+    "daykind": {
+        "werktag": frozenset(range(5)),
+        "werktage": frozenset(range(5)),
+        "werktagen": frozenset(range(5)),
+        "arbeitstag": frozenset(range(5)),
+        "arbeitstage": frozenset(range(5)),
+        "arbeitstagen": frozenset(range(5)),
+        "wochentag": frozenset(range(5)),
+        "wochentagen": frozenset(range(5)),
+        "wochenende": frozenset({5, 6}),
+        "wochenenden": frozenset({5, 6}),
+    },
+    "month": {word: n for n, words in enumerate(_MONTHS.split("|"), start=1) for word in words.split()},
+    "part": {
+        "früh": MORNING,
+        "vormittag": MORNING,
+        "vormittags": MORNING,
+        "morgens": MORNING,
+        "mittag": NOON,
+        "mittags": NOON,
+        "nachmittag": AFTERNOON,
+        "nachmittags": AFTERNOON,
+        "abend": EVENING,
+        "abends": EVENING,
+        "nacht": NIGHT,
+        "nachts": NIGHT,
+    },
+    "phrase": {"feierabend": DayPart(17, "pm"), "tagesende": DayPart(17, "pm")},
+    "time": {"mitternacht": MIDNIGHT, "12 uhr mittags": NOON_CLOCK},
+    "day": {
+        "heute": DayOffset(0),
+        "morgen": DayOffset(1),
+        "übermorgen": DayOffset(2),
+        "uebermorgen": DayOffset(2),
+        "heiligabend": CalendarDay(12, 24),
+        "weihnachten": CalendarDay(12, 25),
+        "silvester": CalendarDay(12, 31),
+        "neujahr": CalendarDay(1, 1),
+        "monatsende": Period("month", 0, end=True),
+        "ende des monats": Period("month", 0, end=True),
+        "ende der woche": Period("week", 0, end=True),
+        "ende des jahres": Period("year", 0, end=True),
+    },
+    "every": {
+        "täglich": Every(unit="day"),
+        "stündlich": Every(unit="hour"),
+        "minütlich": Every(unit="minute"),
+        "wöchentlich": Every(unit="week"),
+        "monatlich": Every(unit="month"),
+        "jährlich": Every(unit="year"),
+        "vierteljährlich": Every(unit="month", months=frozenset({1, 4, 7, 10})),
+        "quartalsweise": Every(unit="month", months=frozenset({1, 4, 7, 10})),
+        "zweiwöchentlich": Every(unit="week", step=2),
+        "vierzehntägig": Every(unit="week", step=2),
+    },
+    "rate": dict.fromkeys(
+        ("ab und zu", "hin und wieder", "gelegentlich", "regelmäßig", "von zeit zu zeit", "manchmal"), _HOW_OFTEN
+    ),
+    "often": {"einmal": 1, "zweimal": 2, "dreimal": 3, "viermal": 4, "fünfmal": 5, "zehnmal": 10},
+    "vague": dict.fromkeys(
+        ("irgendwann", "bald", "später", "demnächst", "nachher", "gleich", "in kürze", "bei gelegenheit"), _WHEN
+    ),
+    "over": dict.fromkeys(("gestern", "vorgestern", "gestern abend", "letzte nacht"), Past()),
+}
+
+_EVERY: Final = "jede|jeden|jeder|jedes|jedem"
+_NEXT: Final = "nächste|nächsten|nächster|nächstes|nächstem|naechste|naechsten"
+_THIS: Final = "diese|diesen|dieser|dieses|diesem"
+_COMING: Final = "kommende|kommenden|kommender|kommendes|kommendem"
+_LAST: Final = "letzte|letzten|letzter|letztes|letztem"
+_HALF: Final = "halbe|halben|halber|halbes"
+
+NUMBERS: Final[tuple[Rule, ...]] = (
+    ("ordinal", "<number> .", lambda number: number if number == int(number) and 0 < number <= 31 else None),
+    ("number", "<number> einhalb", lambda number: number + 0.5),
+    ("number", "eineinhalb|anderthalb", lambda: 1.5),
+    ("number", "zweieinhalb", lambda: 2.5),
+    ("number", "minus <number>", lambda number: -abs(number)),
+)
+AMOUNTS: Final[tuple[Rule, ...]] = (
+    ("duration", "<number> <unit>", amounts.duration),
+    ("duration", f"<number> {_HALF} <unit>", lambda _, unit: amounts.half(unit)),
+    ("duration", f"{_HALF} <unit>", amounts.half),
+    ("duration", "<number>? viertelstunde", lambda _: Duration(900, last="minute")),
+    ("duration", "<number>? dreiviertelstunde", lambda _: Duration(2700, last="minute")),
+    ("duration", "<duration> und? <duration>", amounts.together),
+    ("duration", "<duration> und <number> halb|halbe", lambda length, _: amounts.and_a_half(length)),
+    ("duration", "<number> h <number>", amounts.hours_minutes),
+    ("duration", "<number> <daykind>", lambda count, _: amounts.workdays(count)),
+    ("time", "<time|number|dotted|ordinal> uhr", amounts.as_clock),
+    ("time", "<number> uhr <number>", lambda hour, minute: amounts.minutes_past(minute, hour)),
+    ("time", "<number> h", amounts.exact_clock),
+    ("time", "halb <number>", amounts.half_before),
+    ("time", "viertel nach <number>", amounts.quarter_past),
+    ("time", "viertel vor <number>", amounts.quarter_to),
+    ("time", "dreiviertel <number>", amounts.quarter_to),
+    ("time", "<number> minuten? nach <number>", amounts.minutes_past),
+    ("time", "<number> minuten? vor <number>", amounts.minutes_to),
+    ("time", "<time> <part>", lambda time, part: amounts.with_part(time, part)),
+    ("time", "<time> in der nacht", lambda time: amounts.with_part(time, NIGHT)),
+    ("time", "<time> am <part>", amounts.with_part),
+    ("time", "<time> am morgen", lambda time: amounts.with_part(time, MORNING)),
+)
+DAYS: Final[tuple[Rule, ...]] = (
+    ("weekdaylist", "von? <weekday> bis|- <weekday>", days.weekday_range),
+    ("weekdaylist", "von? <short> bis|- <short>", days.weekday_range),
+    ("weekdaylist", "<weekday|weekdaylist> ,? und|oder|, <weekday>", days.union),
+    ("weekdaylist", "<short|weekdaylist> ,|und|/ <short>", days.union),
+    ("mondays", "<mondays> ,? und|,|& <mondays>", days.union),
+    ("day", f"{_NEXT} woche <weekday>", days.next_weekday),
+    ("day", f"<weekday> {_NEXT} woche", days.next_weekday),
+    ("day", f"{_NEXT} woche am? <weekday>", days.next_weekday),
+    ("day", f"{_NEXT} <weekday>", days.next_weekday),
+    ("day", f"{_THIS} <weekday>", days.this_weekday),
+    ("day", f"{_COMING} <weekday>", days.coming),
+    ("day", f"{_NEXT}|{_COMING} <unit>", days.next_period),
+    ("day", f"{_THIS} <unit>", days.this_period),
+    ("day", f"{_THIS} <daykind>", lambda kind: Period("weekend", 0) if len(kind) == 2 else None),
+    ("day", f"{_NEXT}|{_COMING} <daykind>", lambda kind: Period("weekend", 1) if len(kind) == 2 else Period("workday", 1)),
+    ("day", "<ordinal|number> <month> <year>?", days.day_month),
+    ("day", "<weekday> ,? den? dem? <day>", days.dated_weekday),
+    ("day", "<weekday> in <number> wochen", lambda day, n: days.weekday_after_next(day) if n == 2 else None),
+    ("day", f"ende {_NEXT} <unit>", lambda unit: days.end_of(days.next_period(unit))),
+    ("day", f"{_LAST} tag des monats", lambda: Period("month", 0, end=True)),
+    ("months", "<month> bis|- <month>", days.month_range),
+    ("monthdays", "<ordinal> und|, <ordinal|monthdays>", days.union),
+)
+RECURRENCES: Final[tuple[Rule, ...]] = (
+    ("said", "in|nach <duration>", days.after),
+    ("said", "in etwa|ungefähr|ca|circa <duration>", days.after),
+    ("said", "in <number>", lambda count: days.after(amounts.duration(count, Unit("minute")))),
+    ("every", f"{_EVERY} <unit>", days.every_unit),
+    ("every", f"{_EVERY} <daykind|mondays|weekday|weekdaylist>", days.every_weekday),
+    ("every", f"{_EVERY} <part>", days.every_part),
+    ("every", f"{_EVERY} morgen", lambda: days.every_part(MORNING)),
+    ("every", f"{_EVERY} <ordinal> <unit>", days.every_nth),
+    ("every", f"{_EVERY} <ordinal> <weekday>", lambda n, day: days.every_other_weekday(day) if n == 2 else days.nth_weekday_monthly(n, day)),
+    ("every", f"{_EVERY} <ordinal> <weekday> im|des|jedes monat|monats", days.nth_weekday_monthly),
+    ("every", f"{_EVERY} {_LAST} <weekday> im|des? monat|monats?", days.last_weekday_monthly),
+    ("every", f"{_EVERY} <month>", days.every_month_number),
+    ("every", f"{_EVERY} <monthdays|ordinal>", lambda numbers: days.month_days(numbers if isinstance(numbers, frozenset) else days.single(numbers))),
+    ("every", f"{_EVERY} {_HALF} <unit>", lambda unit: days.every_duration(amounts.half(unit))),
+    ("every", f"{_EVERY} viertelstunde", lambda: Every(unit="minute", step=15)),
+    ("every", "alle <duration>", days.every_duration),
+    ("every", f"am? <ordinal> <weekday> im|des|{_EVERY} monat|monats", days.nth_weekday_monthly),
+    ("every", f"am? {_LAST} <weekday> im|des|{_EVERY} monat|monats", days.last_weekday_monthly),
+    ("every", "am? <ordinal|monthdays> jedes|jeden|des monats|monat", lambda numbers: days.month_days(numbers if isinstance(numbers, frozenset) else days.single(numbers))),
+    ("every", f"am? {_LAST} tag jedes|jeden monats|monat", days.last_month_day),
+    ("every", f"am? {_LAST} <daykind> im|des|{_EVERY} monat|monats", days.last_workday_monthly),
+    ("every", f"am? <ordinal> <daykind> im|des|{_EVERY} monat|monats", lambda n, _: days.nth_workday_monthly(n)),
+    ("every", "<often> am|pro|die|im|in <unit>", days.rate),
+    ("every", "<often> der <unit>", days.rate),
+    ("every", "<number> mal am|pro|die|im <unit>", days.rate),
+    ("every", "an <daykind>", days.every_weekday),
+    ("every", "<mondays> <part>", lambda kind, part: Every(unit="week", weekdays=kind, part=part)),
+    ("every", "<mondays> morgen", lambda kind: Every(unit="week", weekdays=kind, part=MORNING)),
+    ("count", "<number> mal", days.count_of),
+    ("over", f"{_LAST} <weekday|unit>", lambda _: Past()),
+    ("over", "vor <duration>", lambda _: Past()),
+)
+PARTS: Final[tuple[Rule, ...]] = (
+    ("times", "<time|times> ,? und|, <time|times>", amounts.at_more),
+    ("times", "<time|number|times> ,? und|, <time>", amounts.at_more),
+    ("said", "um|gegen|ab? <time|number>", amounts.at_one),
+    ("said", "um <number|time> und|, <time|number|times>", amounts.at_more),
+    ("said", "um|gegen <times>", lambda times: times),
+    ("said", "heute morgen", lambda: Several((DayOffset(0), MORNING))),
+    ("said", "<day> <part>", lambda day, part: both(day, part)),
+    ("said", "morgen früh", lambda: Several((DayOffset(1), MORNING))),
+    ("said", "<weekday> <part>", lambda day, part: both(one_day(day), part)),
+    ("said", "am? <weekday> morgen", lambda day: both(one_day(day), MORNING)),
+    ("said", "am? <weekday> <part>", lambda day, part: both(one_day(day), part)),
+    ("said", "am|bis? zum|den|an|zu? <day|weekday|weekdaylist>", days.on),
+    ("said", "am|zum|zu|an|den <day|weekday|weekdaylist>", days.on),
+    ("said", "am <ordinal>", lambda day: days.on(days.day_of_month(day))),
+    ("said", "am <monthdays>", days.month_days),
+    ("said", "am <daykind>", lambda kind: days.on(Period("weekend", 0)) if len(kind) == 2 else None),
+    ("said", "am|gegen|in|über <part>", lambda part: part),
+    ("said", "in der nacht", lambda: NIGHT),
+    ("said", "am morgen", lambda: MORNING),
+    ("said", "zum|bis|zu <phrase>", lambda part: part),
+    ("said", "im <month|months>", lambda month: days.one_month(month) if isinstance(month, int) else month),
+    ("said", "bis zum|zu? <day|weekday|time>", days.until),
+    ("said", "bis am? <weekday>", days.until),
+    ("said", "bis ende <month>", lambda month: Until(days.one_month(month))),
+    ("said", "ab|seit dem|den|nächsten? <day|weekday>", days.starting),
+    ("said", "beginnend|startend am|ab|mit? <day|weekday>", days.starting),
+    ("said", "ab sofort|jetzt", lambda: Starting(Duration())),
+    ("said", "von|zwischen <number|time> und|bis|- <time|number> uhr?", amounts.window),
+    ("said", "für|über die? nächsten? <duration>", days.lasting),
+    ("said", "<duration> lang", days.lasting),
+    ("said", "<count>", lambda count: count),
+    ("said", "<often>", lambda count: days.count_of(count) if count > 1 else None),
+    ("said", "außer|ausser|bis auf? am|an? <weekday|weekdaylist|mondays|daykind>", days.excluding),
+    ("zone", "<city|abbreviation> zeit", lambda zone: zone),
+    ("zone", "<city|abbreviation> er zeit", lambda zone: zone),
+)
+
+INTENT: Final = Intent(
+    asking=(
+        "erinnere|erinner|erinnre|errinnere|errinner mich|uns bitte? daran?",
+        "erinnere|erinner",
+        "kannst|könntest|kannste|würdest|willst du mich|uns bitte?",
+        "ich möchte|will an|daran? erinnert werden",
+        "erinnerung|wecker|timer",
+        "stell|stelle|setz|setze|mach|erstelle|leg|richte mir? bitte? einen|eine|nen|ne? wecker|timer|erinnerung|alarm",
+        "gib|sag|sage|schreib|schick mir bitte? bescheid|eine? nachricht|erinnerung?",
+        "benachrichtige|informiere mich",
+        "vergiss nicht",
+        "lass mich nicht vergessen",
+        "denk|denke bitte? daran|dran",
+    ),
+    wishing=(
+        "ich muss|soll|sollte|möchte|will noch?",
+        "wir müssen|sollen",
+        "kannst|könntest du bitte?",
+        "merk|merke dir",
+        "plane|termin",
+    ),
+    courtesies=(
+        "bitte|hallo|hey|hi|ok|okay|also|und|dann|danke|moin|servus|mal|noch",
+        "guten morgen|tag|abend",
+        ",|:|-|–|—|!|.|…|¶|*",
+    ),
+    closings=("bitte|danke|merci|erinnern", "vielen dank", "zu? erinnern", ",|:|-|–|—|!|.|…|¶|?"),
+    keeping=("weck|wecke mich|uns", "ruf|rufe mich"),
+    links=frozenset({"an", "daran", "dass", "zu", "zum", "zur", "für", "wegen", ":", "-", ",", "den", "das"}),
+    questions=(
+        "was|wer|wen|wem|wo|wohin|warum|wieso|weshalb|wie|welche|welcher|welches|wann|wieviel",
+        "ist|sind|war|hat|haben|habe|gibt|kommt|darf|soll|muss ich|es|er|sie|der|die|das|wir|du",
+        "hast|bist|kannst|weißt|magst|arbeitest|machst du",
+        "erzähl|erkläre|erklär|übersetze|schreib|schreibe mir? ein|eine|einen|von|wie|was|über|das",
+    ),
+    statements=(
+        "ich|er|sie|es|wir|ihr|du|das|man",
+        "alles gute|klar",
+        "bis morgen|bald|dann|montag|später",
+        "gute nacht",
+    ),
+    verbs=frozenset(
+        "ist sind war waren hat hatte beginnt fängt öffnet schließt endet fährt kommt geht läuft findet war wird".split()
+    ),
+    past=frozenset("war waren hatte hatten ging kam wurde gab habe hat".split()),
+    management=(
+        "lösche|lösch|storniere|stornier|entferne|zeige|zeig|liste|pausiere|stoppe|stopp|ändere|verschiebe|brich|beende|deaktiviere",
+    ),
+    managed=frozenset(
+        "erinnerung erinnerungen wecker timer termine termin alarm alarme zeitplan zeitpläne".split()
+    ),
+    after_managed=frozenset("für um am an von zu auf über heute morgen ab".split()),
+    determiners=frozenset(
+        "der die das den dem des mein meine meinen meinem meiner unser unsere dein deine ein eine einen einem einer".split()
+    ),
+    joiners=frozenset({"und", "dann", ",", ";", ".", "¶"}),
+    waiting=frozenset("timer wecker warte snooze schlummern".split()),
+    conditions=frozenset("wenn sobald falls bevor nachdem bis".split()),
+    bounds=frozenset("bis außer ausser ab solange ohne".split()),
+    recurring=frozenset(_EVERY.split("|")) | {"alle"},
+    fillers=frozenset({",", "-", "und", "um", "am", "an", "den", "dem", "der", "ab", "jeweils", "immer", ":", "gegen"}),
+)
+
+
+@cache
+def german() -> Language:
+    """Return German, compiled at its first use."""
+    return make_language(
+        "de", {**VOCABULARY, **ZONE_VOCABULARY}, (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT
+    )
