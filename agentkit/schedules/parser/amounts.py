@@ -109,7 +109,7 @@ def exact_clock(hour: Number, minute: Number | None = None) -> Clock | Problem |
     """Return "19h30", which says the half of the day."""
     if hour != int(hour) or hour < 0:
         return None
-    return clock(int(hour), int(minute or 0))
+    return clock(int(hour), int(minute or 0), exact=True)
 
 
 def in_the_morning(time: Clock | Problem | Number) -> Clock | Problem | None:

@@ -264,6 +264,11 @@ def every_part(part: DayPart) -> Every:
     return Every(unit="day", part=part)
 
 
+def every_in_part(every: Every, part: DayPart) -> Every | None:
+    """Return "every day in the morning"."""
+    return replace(every, part=part) if every.part is None else None
+
+
 def every_month_number(month: int) -> Every:
     """Return "every January", its first day unless another is named."""
     return Every(unit="year", months=frozenset({month}))

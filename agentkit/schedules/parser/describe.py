@@ -44,7 +44,7 @@ def _without_closings(items: list[Item], language: Language) -> int:
     moved = True
     while moved and last:
         moved = False
-        for length in range(1, 5):
+        for length in range(6, 0, -1):
             if last >= length and match_length(items[:last], last - length, closings) == length:
                 last -= length
                 moved = True

@@ -37,6 +37,7 @@ class Intent:
         conditions: Words of a time that only an event can tell: "when", "once".
         bounds: Words that begin an exception or a bound; not understood, they make the parser ask.
         recurring: Words that begin a recurrence: "every".
+        until_is_by: Whether the word for "until" also says "by", as German "bis" does.
         titles: Words after which a title follows: "called".
         fillers: Words that may stand between two timing phrases.
     """
@@ -61,6 +62,7 @@ class Intent:
     conditions: frozenset[str] = frozenset()
     bounds: frozenset[str] = frozenset()
     recurring: frozenset[str] = frozenset()
+    until_is_by: bool = False
     titles: frozenset[str] = frozenset()
     fillers: frozenset[str] = frozenset({",", "-", "–", "—", "(", ")"})
 

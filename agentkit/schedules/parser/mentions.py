@@ -39,6 +39,8 @@ def find_mentions(sentence: Sentence, language: Language) -> list[Mention]:
     for place, item in enumerate(items):
         if not item.readings:
             continue
+        if not language.spaced and "part" in item.readings:
+            continue
         mention = _mention(items, place, item, found)
         if mention is None:
             continue

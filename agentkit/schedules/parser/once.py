@@ -43,19 +43,20 @@ def once(timing: Timing, now: datetime, zone: tzinfo) -> Scheduled | Delayed | P
         now: The moment of the request, aware, in the user's zone.
         zone: The zone the request's clock times are in.
     """
-    if timing.after is not None:
-        return _delay(timing, now.astimezone(zone), zone)
     if len(timing.clocks) > 1:
         return Problem("At which of these times? I can set one reminder at a time.")
-    found = moment(timing, now.astimezone(zone), zone)
-    if isinstance(found, Problem):
+    if timing.after is not None:
+        found = _delay(timing, now.astimezone(zone), zone)
+    else:
+        found = moment(timing, now.astimezone(zone), zone)
+    if isinstance(found, Problem | Delayed):
         return found
     if found <= now.astimezone(UTC):
         return _OVER
     return Scheduled(date=found)
 
 
-def _delay(timing: Timing, now: datetime, zone: tzinfo) -> Scheduled | Delayed | Problem:
+def _delay(timing: Timing, now: datetime, zone: tzinfo) -> datetime | Delayed | Problem:
     assert timing.after is not None
     duration = timing.after.duration
     clock = timing.clocks[0] if len(timing.clocks) == 1 else None
@@ -68,7 +69,7 @@ def _delay(timing: Timing, now: datetime, zone: tzinfo) -> Scheduled | Delayed |
             found = instant(day, minute, zone)
         else:
             found = instant(day, settled(clock, timing.part, has_date=True), zone)
-        return found if isinstance(found, Problem) else Scheduled(date=found)
+        return found
     seconds = duration.seconds
     if seconds > _LONGEST_DELAY:
         return too_far()

@@ -154,7 +154,7 @@ def _without_time(
         words = describe(sentence, selection.places, text, language)
         timing = selection.timing
         first = sentence.items[sentence.task].word if sentence.task < len(sentence.items) else ""
-        if timing.past is not None and (sentence.asked or sentence.kind == "plain"):
+        if timing.past is not None and sentence.asked:
             return _asks(words, "That time is over already. When should it be?")
         if unread_recurrence(sentence, selection.places, language):
             return _asks(words, HOW_OFTEN.question)

@@ -124,6 +124,7 @@ def _settle_bounds(
             timing = replace(timing, problem=Problem("How often should it run from then on?"))
     if timing.every is None and timing.rate is None:
         waits = any(item.word in language.intent.waiting for item in sentence.items)
+        waits = waits or (language.intent.until_is_by and timing.until is not None)
         if waits and not timing.has_moment:
             timing = _awaited(timing)
         else:

@@ -95,7 +95,7 @@ def _place_of(items: list[Item], words: list[Item], place: int) -> int:
 def _skip(words: list[Item], place: int, language: Language, name: str) -> int:
     level = language.beginnings[name]
     while place < len(words):
-        length = match_length(words, place, level)
+        length = 1 if "greeting" in words[place].readings else match_length(words, place, level)
         if not length:
             break
         place += length

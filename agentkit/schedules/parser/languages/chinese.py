@@ -64,7 +64,7 @@ _UNITS: Final = {
     "hour": "小时 小時 个小时 個小時 钟头 鐘頭 个钟头 個鐘頭 个钟 個鐘",
     "day": "天 日",
     "week": "周 週 星期 个星期 個星期 礼拜 個禮拜 个礼拜",
-    "month": "个月 個月 月",
+    "month": "个月 個月",
     "year": "年",
 }
 _WHEN: Final = Vague("具体是什么时候？")
@@ -138,6 +138,13 @@ NUMBERS: Final[tuple[Rule, ...]] = (
     ("number", "负 <number>", lambda n: -abs(n)),
 )
 AMOUNTS: Final[tuple[Rule, ...]] = (
+    ("day", "<number> 月 <number> 日|号|號", lambda month, day: days.month_day(month, day) if 0 < month < 13 else None),
+    ("day", "<year> 年 <number> 月 <number> 日|号|號", lambda year, month, day: days.month_day(month, day, year) if 0 < month < 13 else None),
+    ("day", "<number> 号|號", days.day_of_month),
+    ("day", "下个|下個|下 月 <number> 号|號|日", days.day_of_next_month),
+    ("day", "下个月|下個月 <number> 号|號|日", days.day_of_next_month),
+    ("every", "每月|每个月|每個月 <number> 号|號|日", lambda day: days.month_days(days.single(day))),
+    ("every", "每年 <number> 月 <number> 日|号|號", lambda month, day: days.every_date(days.month_day(month, day) if 0 < month < 13 else None)),
     ("time", "<number> 点|點|时|時 钟|鐘|整?", amounts.as_clock),
     ("time", "<number> 点|點|时|時 半", amounts.half_past),
     ("time", "<number> 点|點|时|時 一刻", amounts.quarter_past),
@@ -154,11 +161,6 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "<duration> 零? <duration>", amounts.together),
 )
 DAYS: Final[tuple[Rule, ...]] = (
-    ("day", "<number> 月 <number> 日|号|號", lambda month, day: days.month_day(month, day) if 0 < month < 13 else None),
-    ("day", "<year> 年 <number> 月 <number> 日|号|號", lambda year, month, day: days.month_day(month, day, year) if 0 < month < 13 else None),
-    ("day", "<number> 号|號", days.day_of_month),
-    ("day", "下个|下個|下 月 <number> 号|號|日", days.day_of_next_month),
-    ("day", "下个月|下個月 <number> 号|號|日", days.day_of_next_month),
     ("day", "<next_weekday>", days.next_weekday),
     ("day", "<this_weekday>", days.this_weekday),
     ("weekdaylist", "<weekday> 到|至|- <weekday>", days.weekday_range),
@@ -169,10 +171,8 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("every", "每 隔? <duration> 一次?", days.every_duration),
     ("every", "每隔 <duration> 一次?", days.every_duration),
     ("every", "每个|每個 <unit>", days.every_unit),
-    ("every", "每月|每个月|每個月 <number> 号|號|日", lambda day: days.month_days(days.single(day))),
     ("every", "每月|每个月|每個月 最后|最後 一天", days.last_month_day),
     ("every", "每月|每个月|每個月 第 <number> 个|個 <weekday>", days.nth_weekday_monthly),
-    ("every", "每年 <number> 月 <number> 日|号|號", lambda month, day: days.every_date(days.month_day(month, day) if 0 < month < 13 else None)),
     ("every", "每两周|每兩週|每两个星期|每兩個星期 <weekday>?", lambda day: Every(unit="week", step=2, weekdays=day or frozenset())),
     ("said", f"<duration> {_LATER}", days.after),
     ("said", f"过|過|再过|再過 <duration> {_LATER}?", days.after),
@@ -197,25 +197,26 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "除了|除 <weekday|weekdaylist> 外|以外|之外?", days.excluding),
     ("said", "<said> 的|时|時|,", lambda said: said),
     ("every", "在? <every> 的", lambda every: every),
+    ("every", "<every> <part>", days.every_in_part),
 )
 
 INTENT: Final = Intent(
     asking=(
         "提醒我|提醒一下|提醒|叫我|通知我|告诉我|告訴我|记得提醒我|記得提醒我|请提醒我|請提醒我|帮我提醒|幫我提醒 一下|去|要?",
         "记得|記得|别忘了|別忘了|别让我忘了|不要忘记|不要忘記|记住|記住 要|去?",
-        "设|設|设置|設置|设定|設定|定|创建|新建|加 一个|一個|个|個? 闹钟|鬧鐘|提醒|计时器|計時器|定时器",
+        "设|設|设置|設置|设定|設定|定|创建|新建|加 一? 个|個? 闹钟|鬧鐘|提醒|计时器|計時器|定时器",
         "提醒",
     ),
     wishing=("我要|我想|我得|我需要|需要|帮我|幫我|麻烦|麻煩|可以|能不能|能否 你?",),
     courtesies=("请|請|麻烦|麻煩|你好|您好|嘿|喂|好的|帮我|幫我|那|然后|然後", ",|:|-|–|—|!|.|…|¶"),
-    closings=("谢谢|謝謝|吧|啊|哦|喔|一下|好吗|好嗎|吗|嗎|提醒我", ",|:|-|–|—|!|.|…|¶|?"),
+    closings=("谢谢|謝謝|吧|啊|哦|喔|一下|好吗|好嗎|吗|嗎|提醒我", ",|:|-|–|—|!|.|…|?|¶"),
     keeping=("叫醒我|叫我起床|喊我",),
     links=frozenset({"去", "要", "来", "來", ",", ":", "的"}),
     questions=(
         "什么|什麼|谁|誰|哪|哪里|哪裡|为什么|為什麼|怎么|怎麼|怎样|几点|幾點|多少|现在几点|現在幾點|是不是|有没有|有沒有",
         "你 会|會|能|是|知道|喜欢",
         "告诉我|告訴我 什么|什麼|为什么|怎么",
-        "讲|講|写|寫|翻译|翻譯|解释|解釋 一个|一個|一首|下",
+        "讲|講|写|寫|翻译|翻譯|解释|解釋 一? 个|個|首|下",
     ),
     statements=("我|他|她|它|我们|我們|他们|他們|她们|大家|谢谢|謝謝|生日快乐|生日快樂|晚安|早安|明天见|明天見|再见|再見",),
     past=frozenset({"了", "过", "過"}),

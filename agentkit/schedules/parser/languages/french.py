@@ -236,6 +236,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "à partir de maintenant", lambda: Starting(Duration())),
     ("said", "de|entre <time|number> et|à <time|number>", amounts.window),
     ("said", "pendant|durant les? prochains|prochaines? <duration>", days.lasting),
+    ("said", "de|pour <duration>", days.lasting),
     ("said", "<count>", lambda count: count),
     ("said", "sauf|excepté|hormis le|les? <weekday|mondays|daykind|weekdaylist>", days.excluding),
     ("zone", "heure de <city>", lambda zone: zone),
@@ -264,7 +265,7 @@ INTENT: Final = Intent(
         "s'il te|vous plaît|plait",
         ",|:|-|–|—|!|.|…|¶|*",
     ),
-    closings=("merci|stp|svp", "s'il te|vous plaît|plait", "merci beaucoup|d'avance", ",|:|-|–|—|!|.|…|¶|?"),
+    closings=("merci|stp|svp", "s'il te|vous plaît|plait", "merci beaucoup|d'avance", ",|:|-|–|—|!|.|…|?|¶"),
     keeping=("réveille|appelle|appelez - moi",),
     links=frozenset({"de", "que", "pour", "à", "d'", "du", ":", "-", ","}),
     questions=(

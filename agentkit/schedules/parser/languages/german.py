@@ -164,6 +164,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
     "vague": dict.fromkeys(
         ("irgendwann", "bald", "später", "demnächst", "nachher", "gleich", "in kürze", "bei gelegenheit"), _WHEN
     ),
+    "greeting": dict.fromkeys(("guten morgen", "guten abend", "guten tag", "gute nacht"), 1),
     "over": dict.fromkeys(("gestern", "vorgestern", "gestern abend", "letzte nacht"), Past()),
 }
 
@@ -242,6 +243,7 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", f"{_EVERY} <ordinal> <weekday> im|des|jedes monat|monats", days.nth_weekday_monthly),
     ("every", f"{_EVERY} {_LAST} <weekday> im|des? monat|monats?", days.last_weekday_monthly),
     ("every", f"{_EVERY} <month>", days.every_month_number),
+    ("every", f"{_EVERY} <ordinal> des|im monats|monat", lambda day: days.month_days(days.single(day))),
     ("every", f"{_EVERY} <monthdays|ordinal>", lambda numbers: days.month_days(numbers if isinstance(numbers, frozenset) else days.single(numbers))),
     ("every", f"{_EVERY} {_HALF} <unit>", lambda unit: days.every_duration(amounts.half(unit))),
     ("every", f"{_EVERY} viertelstunde", lambda: Every(unit="minute", step=15)),
@@ -265,7 +267,7 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
 PARTS: Final[tuple[Rule, ...]] = (
     ("times", "<time|times> ,? und|, <time|times>", amounts.at_more),
     ("times", "<time|number|times> ,? und|, <time>", amounts.at_more),
-    ("said", "um|gegen|ab? <time|number>", amounts.at_one),
+    ("said", "um|gegen|ab <time|number>", amounts.at_one),
     ("said", "um <number|time> und|, <time|number|times>", amounts.at_more),
     ("said", "um|gegen <times>", lambda times: times),
     ("said", "heute morgen", lambda: Several((DayOffset(0), MORNING))),
@@ -274,7 +276,6 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "<weekday> <part>", lambda day, part: both(one_day(day), part)),
     ("said", "am? <weekday> morgen", lambda day: both(one_day(day), MORNING)),
     ("said", "am? <weekday> <part>", lambda day, part: both(one_day(day), part)),
-    ("said", "am|bis? zum|den|an|zu? <day|weekday|weekdaylist>", days.on),
     ("said", "am|zum|zu|an|den <day|weekday|weekdaylist>", days.on),
     ("said", "am <ordinal>", lambda day: days.on(days.day_of_month(day))),
     ("said", "am <monthdays>", days.month_days),
@@ -291,7 +292,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "beginnend|startend am|ab|mit? <day|weekday>", days.starting),
     ("said", "ab sofort|jetzt", lambda: Starting(Duration())),
     ("said", "von|zwischen <number|time> und|bis|- <time|number> uhr?", amounts.window),
-    ("said", "für|über die? nächsten? <duration>", days.lasting),
+    ("said", "für|über|auf die? nächsten? <duration>", days.lasting),
     ("said", "<duration> lang", days.lasting),
     ("said", "<count>", lambda count: count),
     ("said", "<often>", lambda count: days.count_of(count) if count > 1 else None),
@@ -326,7 +327,7 @@ INTENT: Final = Intent(
         "guten morgen|tag|abend",
         ",|:|-|–|—|!|.|…|¶|*",
     ),
-    closings=("bitte|danke|merci|erinnern", "vielen dank", "zu? erinnern", ",|:|-|–|—|!|.|…|¶|?"),
+    closings=("bitte|danke|merci|erinnern", "vielen dank", "zu? erinnern", ",|:|-|–|—|!|.|…|?|¶"),
     keeping=("weck|wecke mich|uns", "ruf|rufe mich"),
     links=frozenset({"an", "daran", "dass", "zu", "zum", "zur", "für", "wegen", ":", "-", ",", "den", "das"}),
     questions=(
@@ -358,6 +359,7 @@ INTENT: Final = Intent(
     joiners=frozenset({"und", "dann", ",", ";", ".", "¶"}),
     waiting=frozenset("timer wecker warte snooze schlummern".split()),
     conditions=frozenset("wenn sobald falls bevor nachdem bis".split()),
+    until_is_by=True,
     bounds=frozenset("bis außer ausser ab solange ohne".split()),
     recurring=frozenset(_EVERY.split("|")) | {"alle"},
     fillers=frozenset({",", "-", "und", "um", "am", "an", "den", "dem", "der", "ab", "jeweils", "immer", ":", "gegen"}),

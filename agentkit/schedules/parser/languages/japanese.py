@@ -129,6 +129,13 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
 
 NUMBERS: Final[tuple[Rule, ...]] = ()
 AMOUNTS: Final[tuple[Rule, ...]] = (
+    ("day", "<number> 月 <number> 日", lambda month, day: days.month_day(month, day) if 0 < month < 13 else None),
+    ("day", "<year> 年 <number> 月 <number> 日", lambda year, month, day: days.month_day(month, day, year) if 0 < month < 13 else None),
+    ("day", "来月 の? <number> 日", days.day_of_next_month),
+    ("day", "今月 の? <number> 日", days.day_of_this_month),
+    ("every", "毎月 の? <number> 日", lambda day: days.month_days(days.single(day))),
+    ("every", "毎年 の? <number> 月 <number> 日", lambda month, day: days.every_date(days.month_day(month, day) if 0 < month < 13 else None)),
+    ("said", "<number> 日 に|の", lambda day: days.on(days.day_of_month(day))),
     ("time", "<number> 時", amounts.as_clock),
     ("time", "<number> 時 半", amounts.half_past),
     ("time", "<number> 時 <number> 分", lambda hour, minute: amounts.minutes_past(minute, hour)),
@@ -140,10 +147,6 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "<duration> と? <duration>", amounts.together),
 )
 DAYS: Final[tuple[Rule, ...]] = (
-    ("day", "<number> 月 <number> 日", lambda month, day: days.month_day(month, day) if 0 < month < 13 else None),
-    ("day", "<year> 年 <number> 月 <number> 日", lambda year, month, day: days.month_day(month, day, year) if 0 < month < 13 else None),
-    ("day", "来月 の? <number> 日", days.day_of_next_month),
-    ("day", "今月 の? <number> 日", days.day_of_this_month),
     ("day", "<next_weekday>", days.next_weekday),
     ("day", "<this_weekday>", days.this_weekday),
     ("weekdaylist", "<weekday> から <weekday> まで?", days.weekday_range),
@@ -153,11 +156,9 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("every", "<other_weekday>", days.every_other_weekday),
     ("every", "<duration> ごと|毎|おき に?", days.every_duration),
     ("every", "<duration> に 一回|1回", days.every_duration),
-    ("every", "毎月 の? <number> 日", lambda day: days.month_days(days.single(day))),
     ("every", "毎月 の? 最終日|末日|月末", days.last_month_day),
     ("every", "毎月 の? 第 <number> <weekday>", days.nth_weekday_monthly),
     ("every", "第 <number> <weekday>", days.nth_weekday_monthly),
-    ("every", "毎年 の? <number> 月 <number> 日", lambda month, day: days.every_date(days.month_day(month, day) if 0 < month < 13 else None)),
     ("said", "<duration> 後|のち|したら に?", days.after),
     ("over", "<duration> 前", lambda _: Past()),
     ("count", "<number> 回", days.count_of),
@@ -170,7 +171,6 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "<weekday> の? <part> に?", lambda day, part: both(one_day(day), part)),
     ("said", "<tonight>", lambda several: several),
     ("said", "<day|weekday> の|に|は?", days.on),
-    ("said", "<number> 日 に|の", lambda day: days.on(days.day_of_month(day))),
     ("said", "<day|weekday|time> まで に?", days.until),
     ("said", "<day|weekday> から", days.starting),
     ("said", "<time> から <time> まで? の? 間?", amounts.window),
@@ -180,6 +180,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "<said> の|に|,|は", lambda said: said),
     ("every", "<every> の|に|,|は", lambda every: every),
     ("every", "<weekdaylist> の|に|は?", days.every_weekday),
+    ("every", "<every> の? <part> に?", days.every_in_part),
 )
 
 INTENT: Final = Intent(
@@ -190,7 +191,7 @@ INTENT: Final = Intent(
         "を? 忘れないように|忘れずに して? ください|言って?",
         "を? セット|設定 して? ください|下さい?",
         "ください|下さい|お願いします|お願い|ね|よ",
-        ",|:|-|–|—|!|.|…|¶|?|、",
+        ",|:|-|–|—|!|.|…|?|¶|、",
     ),
     keeping=("起こして",),
     links=frozenset({"に", "、", ",", ":"}),

@@ -260,6 +260,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "desde|a partir de? ahora", lambda: Starting(Duration())),
     ("said", "de|entre las? <number|time> y|a las? <number|time>", amounts.window),
     ("said", "durante|por los|las? próximos|próximas? <duration>", days.lasting),
+    ("said", "de|por|para <duration>", days.lasting),
     ("said", "<count>", lambda count: count),
     ("said", "excepto|salvo|menos los|el? <weekday|weekdaylist|mondays|daykind>", days.excluding),
     ("zone", "hora de <city>", lambda zone: zone),
@@ -292,7 +293,7 @@ INTENT: Final = Intent(
         "buenas tardes|noches",
         ",|:|-|–|—|!|¡|¿|.|…|¶|*",
     ),
-    closings=("gracias|porfa|porfavor", "por favor", "muchas gracias", ",|:|-|–|—|!|.|…|¶|?"),
+    closings=("gracias|porfa|porfavor", "por favor", "muchas gracias", ",|:|-|–|—|!|.|…|?|¶"),
     keeping=("despiértame|despiertame|llámame|llamame",),
     links=frozenset({"que", "de", "para", "sobre", "a", ":", "-", ","}),
     questions=(
