@@ -19,11 +19,12 @@ from agentkit.jobs.dispatch import Dispatcher, Handler
 from agentkit.jobs.failures import is_memory_limit, is_platform
 from agentkit.jobs.job import HOST
 from agentkit.options import AgentOptions
-from agentkit.store.store import STATE_SCOPE, Batch, JobRow
+from agentkit.store.store import STATE_SCOPE, AgentId, Batch, JobRow
 
 logger = logging.getLogger(__name__)
 
 CapabilityT = TypeVar("CapabilityT", bound=Capability)
+Elsewhere = Callable[[AgentId, str, tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
 
 
 class Lifecycle:
@@ -166,16 +167,23 @@ class Lifecycle:
 
     # --- calls
 
-    async def call(self, function: Callable[..., Awaitable[Any]], arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
-        """Run a method as a call: guarded, tracked, and answered only when what it wrote is durable."""
+    async def call(
+        self, method: str, arguments: tuple[Any, ...], keywords: dict[str, Any], elsewhere: Elsewhere
+    ) -> Any:
+        """Run a method as a call: guarded, tracked, and answered only when what it has seen is durable.
+
+        ``elsewhere`` takes the call when this instance has ended before the call began.
+        """
         if self._is_destroying:
             raise AgentDestroyedError(str(self.session.agent))
+        if self.session.gone is not None:
+            return await elsewhere(self.session.agent, method, arguments, keywords)
         task = asyncio.current_task()
         frame = Frame(self.host, self._loop, None, None, context.current_frame(), task)
         self._calls.add(frame)
         token = context.push_frame(frame)
         try:
-            result = await function(*arguments, **keywords)
+            result = await getattr(self.host, method)(*arguments, **keywords)
             seen = frame.seen
             if seen is not None and not seen.is_settled:
                 await seen.wait()

@@ -28,7 +28,7 @@ from agentkit.jobs.queue import requeue
 from agentkit.lifecycle import Lifecycle
 from agentkit.store.session import Session
 from agentkit.store.store import Activated, AgentId, Batch, Owner, Store
-from agentkit.stub import Stub
+from agentkit.stub import stub_class
 from agentkit.wakeups import Wakeups
 
 logger = logging.getLogger(__name__)
@@ -234,7 +234,7 @@ class Runtime:
             ConfigurationError: The runtime was not given the class.
         """
         agent = AgentId(self._known(cls), checked_name(name))
-        return cast(HostT, Stub(cls, agent, self.invoke))
+        return cast(HostT, stub_class(cls)(agent, self.invoke))
 
     async def activate(self, cls: type[DurableObject], name: str) -> None:
         """Run an agent's start-up now, if it isn't live."""
@@ -254,20 +254,27 @@ class Runtime:
     async def destroy(self, cls: type[DurableObject], name: str) -> None:
         """Push the job that destroys an agent, and return; see ``Agent.destroy``."""
         lifecycle = await self._activated(AgentId(self._known(cls), checked_name(name)))
-        await lifecycle.call(lifecycle.destroy, (), {})
+        await lifecycle.destroy()
 
     async def requeue(self, cls: type[DurableObject], name: str, run_id: str) -> None:
         """Bring the job of a failed or set-aside run back; see ``JobQueue.requeue``."""
         lifecycle = await self._activated(AgentId(self._known(cls), checked_name(name)))
-        back = functools.partial(requeue, lifecycle.session, run_id, ids=self._ids, clock=self._clock)
-        await lifecycle.call(back, (), {})
+        await requeue(lifecycle.session, run_id, ids=self._ids, clock=self._clock)
 
-    async def invoke(self, agent: AgentId, method: str, /, *arguments: Any, **keywords: Any) -> Any:
+    def invoke(
+        self, agent: AgentId, method: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Coroutine[Any, Any, Any]:
         """Call a method of an agent, activating it if need be."""
         lifecycle = self._live.get(agent)
-        if lifecycle is None or not lifecycle.is_ready or not self._is_serving:
-            lifecycle = await self._activated(agent)
-        return await lifecycle.call(getattr(lifecycle.host, method), arguments, keywords)
+        if lifecycle is not None and lifecycle.is_ready and self._is_serving:
+            return lifecycle.call(method, arguments, keywords, self._invoke_cold)
+        return self._invoke_cold(agent, method, arguments, keywords)
+
+    async def _invoke_cold(
+        self, agent: AgentId, method: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
+    ) -> Any:
+        lifecycle = await self._activated(agent)
+        return await lifecycle.call(method, arguments, keywords, self._invoke_cold)
 
     def _known(self, cls: type[DurableObject]) -> str:
         name = class_name(cls)

@@ -4,29 +4,31 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from agentkit.errors import AgentCallError
 from agentkit.host import DurableObject
 from agentkit.store.store import AgentId
 
-Invoke = Callable[..., Awaitable[Any]]
+Invoke = Callable[[AgentId, str, tuple[Any, ...], dict[str, Any]], Coroutine[Any, Any, Any]]
 
 
 class Stub:
-    """A name for an agent that may not be live; making one costs nothing."""
+    """A name for an agent that may not be live; making one costs nothing.
 
-    __slots__ = ("_agent", "_cls", "_invoke")
+    Each agent class has a subclass of its own that holds its public coroutine methods.
+    """
 
-    def __init__(self, cls: type[DurableObject], agent: AgentId, invoke: Invoke) -> None:
-        self._cls = cls
+    __slots__ = ("_agent", "_invoke")
+    _cls: type[DurableObject]
+
+    def __init__(self, agent: AgentId, invoke: Invoke) -> None:
         self._agent = agent
         self._invoke = invoke
 
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        check_callable(self._cls, name)
-        return functools.partial(self._invoke, self._agent, name)
+    def __getattr__(self, name: str) -> Any:
+        raise refusal(self._cls, name)
 
     def __repr__(self) -> str:
         return f"<stub of {self._agent}>"
@@ -38,28 +40,45 @@ class Stub:
         return hash(self._agent)
 
 
-@functools.lru_cache(maxsize=4096)
-def check_callable(cls: type[DurableObject], name: str) -> None:
-    """Raise unless ``name`` is a public coroutine method of the class.
+@functools.cache
+def stub_class(cls: Any) -> type[Stub]:
+    """Return the stub class of an agent class: a forwarding method for each public coroutine method."""
+    methods: dict[str, Any] = {"__slots__": (), "_cls": cls}
+    for name in dir(cls):
+        if not name.startswith("_") and inspect.iscoroutinefunction(_function(cls, name)):
+            methods[name] = _forward(name)
+    return type(f"{cls.__name__}Stub", (Stub,), methods)
 
-    Raises:
-        AgentCallError: It is something else; the message says what.
-        AttributeError: There is no such thing, or it is private.
-    """
-    if name.startswith("_"):
-        raise AttributeError(f"{name!r} of {cls.__name__} is private; a stub reaches public coroutine methods only")
+
+def _forward(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+    def call(self: Any, *arguments: Any, **keywords: Any) -> Coroutine[Any, Any, Any]:
+        running: Coroutine[Any, Any, Any] = self._invoke(self._agent, name, arguments, keywords)
+        return running
+
+    call.__name__ = name
+    return call
+
+
+def _function(cls: type[DurableObject], name: str) -> object:
     attribute = inspect.getattr_static(cls, name, None)
-    if isinstance(attribute, staticmethod | classmethod):
-        attribute = attribute.__func__
-    if inspect.iscoroutinefunction(attribute):
-        return
+    return attribute.__func__ if isinstance(attribute, staticmethod | classmethod) else attribute
+
+
+def refusal(cls: type[DurableObject], name: str) -> Exception:
+    """Return the error for a name that a stub doesn't carry: what it is, and what to do."""
+    if name.startswith("_"):
+        return AttributeError(
+            f"{name!r} of {cls.__name__} is private; a stub reaches public coroutine methods only"
+        )
+    attribute = _function(cls, name)
     if inspect.isasyncgenfunction(attribute):
         what = "an async generator; collect its items in a coroutine method"
     elif inspect.isfunction(attribute):
         what = f"not a coroutine; write `async def {name}`"
-    elif attribute is not None or name in getattr(cls, "__annotations__", {}):
+    elif attribute is not None or any(name in vars(base).get("__annotations__", {}) for base in cls.__mro__):
         what = "an attribute; write a coroutine method that returns it"
     else:
-        message = f"{cls.__name__} has no method {name!r} (attributes set in __init__ can't be reached through a stub)"
-        raise AttributeError(message)
-    raise AgentCallError(f"{cls.__name__}.{name} can't be called through a stub: it is {what}")
+        return AttributeError(
+            f"{cls.__name__} has no method {name!r} (what __init__ sets can't be reached through a stub)"
+        )
+    return AgentCallError(f"{cls.__name__}.{name} can't be called through a stub: it is {what}")

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentkit.clock import from_ms
 from agentkit.ids import IdSource
-from agentkit.jobs.job import Job, JobOptions, to_job
+from agentkit.jobs.job import Job, JobOptions
 from agentkit.store.store import JobRow
 
 _STEP_MS = 30_000
@@ -75,7 +75,7 @@ def plan_reset(
     strikes += 1
     hit = [row for row in jobs if row == executing or JobOptions.from_text(row.options).recovery_loop]
     loops = sum(1 for row in hit if JobOptions.from_text(row.options).recovery_loop)
-    job = None if executing is None else to_job(executing)
+    job = None if executing is None else Job(executing)
     if strikes >= limit and not shared:
         context = MemoryLimitContext(
             sealed=True, next_time=None, executing=job, purged_recovery_loop_jobs=loops

@@ -15,7 +15,7 @@ from agentkit.clock import Clock, from_ms
 from agentkit.context import Work
 from agentkit.errors import JobError, JobTimeoutError
 from agentkit.jobs.failures import FinalFailure, InvalidPayload, is_memory_limit, is_platform
-from agentkit.jobs.job import Job, JobContext, to_job
+from agentkit.jobs.job import Job, JobContext
 from agentkit.jobs.outcome import JobOutcome, RescheduleAt, YieldNow
 from agentkit.options import AgentOptions
 from agentkit.store.session import Session
@@ -91,9 +91,9 @@ class Dispatcher:
         handler = self._handlers(row.owner)
         if handler is None:
             return _orphaned(row, f"no capability {row.owner!r} is installed that takes jobs")
-        job = to_job(row)
-        alive_since = self._alive_since(row.id)
-        if job.single_flight and alive_since is not None:
+        job = Job(row)
+        alive_since = self._alive_since(row.id) if self._alive else None
+        if alive_since is not None and job.single_flight:
             waited = timedelta(milliseconds=self._clock.now_ms() - alive_since)
             if waited < self.hung_timeout(job):
                 return await self._skip(handler, job, row, alive_since)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from math import ceil, isfinite
 from typing import Any
 
 from agentkit.clock import Clock, Duration, duration_of, to_ms
 from agentkit.errors import JobError, JobOwnedByOtherError, UnknownRunError
 from agentkit.ids import IdSource
-from agentkit.jobs.job import Job, JobOptions, check_word, row_from_text, to_job
+from agentkit.jobs.job import Job, JobOptions, check_word, row_from_text
 from agentkit.json_value import to_text
 from agentkit.retry import RetryPolicy
 from agentkit.store.session import Session
@@ -72,16 +73,18 @@ class JobQueue:
         check_word(function, "function")
         due_ms = self._due_ms(at, after)
         text = to_text(payload, "payload", limit=self._max_payload_bytes, quota="max_payload_bytes")
-        options = JobOptions(
-            retry or _NO_POLICY,
-            single_flight,
-            _positive(hung_timeout, "hung_timeout"),
-            _positive(timeout, "timeout"),
-            recovery_loop,
-        )
-        row = self._row(function, due_ms, text, id=id, options=options.to_text(), exclusive=exclusive)
+        options = ""
+        if retry or single_flight or recovery_loop or hung_timeout is not None or timeout is not None:
+            options = JobOptions(
+                retry or _NO_POLICY,
+                single_flight,
+                _positive(hung_timeout, "hung_timeout"),
+                _positive(timeout, "timeout"),
+                recovery_loop,
+            ).to_text()
+        row = self._row(function, due_ms, text, id=id, options=options, exclusive=exclusive)
         await self._session.put_job(row)
-        return to_job(row)
+        return Job(row)
 
     async def push_row(
         self, function: str, due_ms: int, payload: str, *, id: str | None = None, options: str = ""
@@ -119,6 +122,11 @@ class JobQueue:
         if (at is None) == (after is None):
             message = "give exactly one of at= (an aware datetime) and after= (seconds or a timedelta)"
             raise ValueError(message)
+        if type(after) is int or type(after) is float:
+            if not isfinite(after):
+                message = f"after must be a finite number of seconds, got {after!r}"
+                raise ValueError(message)
+            return self._clock.now_ms() + ceil(after * 1000)
         if after is not None:
             return self._clock.now_ms() + _ceil_ms(duration_of(after, "after"))
         if not isinstance(at, datetime):
@@ -145,11 +153,11 @@ class JobQueue:
     async def get(self, id: str) -> Job | None:
         """Return a job, or None."""
         row = self._own(id)
-        return None if row is None else to_job(row)
+        return None if row is None else Job(row)
 
     async def list(self) -> list[Job]:
         """Return the owner's jobs by due time."""
-        return [to_job(row) for row in self.rows()]
+        return [Job(row) for row in self.rows()]
 
     def rows(self) -> list[JobRow]:
         """Return the owner's jobs by due time, as stored."""
@@ -177,7 +185,7 @@ class JobQueue:
             UnknownRunError: This owner has no such run, or it needs no second one.
             JobError: A job with its id is in the queue again by now.
         """
-        return to_job(await requeue(self._session, run_id, ids=self._ids, clock=self._clock, owner=self._owner))
+        return Job(await requeue(self._session, run_id, ids=self._ids, clock=self._clock, owner=self._owner))
 
     def _own(self, job_id: str) -> JobRow | None:
         row = self._session.job(job_id)

@@ -49,20 +49,23 @@ def row_values(row: AgentRow) -> tuple[Any, ...]:
 
 
 def apply_changes(connection: sqlite3.Connection, changes: list[Change]) -> set[Lease]:
-    """Write all changes whose lease still holds; returns the leases that don't."""
+    """Write all changes whose lease still holds; returns the leases that don't.
+
+    Must come first in its transaction.
+    """
     if not changes:
         return set()
     merged = list(_merge(changes))
     fenced: set[Lease] = set()
     parameters = [_fence_parameters(change) for change in merged]
-    connection.execute("savepoint fences")
     if connection.executemany(FENCE, parameters).rowcount != len(parameters):
-        connection.execute("rollback to fences")
+        # Nothing else has been written yet: begin again and ask one by one.
+        connection.execute("rollback")
+        connection.execute("begin immediate")
         for change, values in zip(merged, parameters, strict=True):
             if connection.execute(FENCE, values).rowcount == 0:
                 fenced.add(change.lease)
         merged = [change for change in merged if change.lease not in fenced]
-    connection.execute("release fences")
     _write(connection, merged)
     return fenced
 

@@ -143,14 +143,15 @@ class Session:
         self.on_change()
         return self._last
 
-    def _pending(self) -> Batch:
-        """Return the batch that the next group takes, which may be added to."""
+    def _gathering(self) -> Batch:
+        """Return the batch that the next group takes, or a new one; change it, then ``_ask`` for its commit."""
         if self._open is None or self._last is None or self._last.is_taken:
-            self.commit_row(Batch())
-        assert self._open is not None
+            return Batch()
         return self._open
 
-    def _asked(self) -> asyncio.Future[None]:
+    def _ask(self, batch: Batch) -> asyncio.Future[None]:
+        if batch is not self._open:
+            self.commit_row(batch)
         assert self._last is not None
         return self._last.wait()
 
@@ -215,16 +216,17 @@ class Session:
     def requeue(self, row: JobRow, run_id: str) -> Awaitable[None]:
         """Bring a recorded job back and take its entry out of the history, in one commit."""
         transaction = self._writing()
-        batch = self._pending() if transaction is None else transaction.batch
-        batch.forget.append(run_id)
-        return self._change_job(row.id, row)
+        if transaction is not None:
+            transaction.batch.absorb(Batch(jobs={row.id: row}, forget=[run_id]))
+            return DONE
+        return self.commit(Batch(jobs={row.id: row}, forget=[run_id])).wait()
 
     def _change_job(self, job_id: str, row: JobRow | None) -> Awaitable[None]:
         transaction = self._writing()
         if transaction is not None:
             transaction.batch.jobs[job_id] = row
             return DONE
-        batch = self._pending()
+        batch = self._gathering()
         batch.jobs[job_id] = row
         self.table.put(job_id, row)
         alarm_ms = self.table.alarm_ms()
@@ -233,7 +235,7 @@ class Session:
             self.on_change()
         if self._active is not None:
             self._active.foreign.add(("job", job_id))
-        return self._asked()
+        return self._ask(batch)
 
     # --- values
 
@@ -266,23 +268,23 @@ class Session:
     def put_values(self, scope: str, values: dict[str, str | None]) -> Awaitable[None]:
         """Put values, and delete those that are None; durable once awaited."""
         transaction = self._writing()
-        batch = self._pending() if transaction is None else transaction.batch
+        batch = self._gathering() if transaction is None else transaction.batch
         for key, value in values.items():
             batch.values[scope, key] = value
         if transaction is not None:
             return DONE
         self._touch(*(("value", scope, key) for key in values))
-        return self._asked()
+        return self._ask(batch)
 
     def clear(self, scope: str) -> Awaitable[None]:
         """Delete all values of a scope; durable once awaited."""
         transaction = self._writing()
-        batch = self._pending() if transaction is None else transaction.batch
+        batch = self._gathering() if transaction is None else transaction.batch
         batch.clear(scope)
         if transaction is not None:
             return DONE
         self._touch(("scope", scope))
-        return self._asked()
+        return self._ask(batch)
 
     # --- state
 

@@ -129,6 +129,7 @@ class GroupWriter:
         self._open: list[Entry] = []
         self._is_busy = False
         self._is_scheduled = False
+        self._last_callers = 0
         self._queue: queue.SimpleQueue[list[Entry] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._serve, name="agentkit-writer", daemon=True)
         self._thread.start()
@@ -172,9 +173,14 @@ class GroupWriter:
 
     def _add(self, entry: Entry) -> None:
         self._open.append(entry)
-        if not self._is_busy and not self._is_scheduled:
+        if self._is_busy or self._is_scheduled:
+            return
+        if self._last_callers > 1:
             self._is_scheduled = True
             self._loop.call_soon(self._flush)
+        else:
+            # One caller at a time so far: nobody would join if it waited for the end of the loop's turn.
+            self._flush()
 
     def _flush(self) -> None:
         self._is_scheduled = False
@@ -188,7 +194,9 @@ class GroupWriter:
 
     def _settle(self, group: list[Entry]) -> None:
         self._is_busy = False
+        self._last_callers = 0
         for entry in group:
+            self._last_callers += len(entry.waiters) if isinstance(entry, Commit) else 1
             entry.settle()
         # After the callers that were just woken: what they ask for next still joins this group.
         if self._open and not self._is_scheduled:
