@@ -88,6 +88,11 @@ def together(left: Duration | Problem, right: Duration | Problem) -> Duration | 
     return Duration(left.seconds + right.seconds, left.months + right.months, last=right.last)
 
 
+def either(*_: object) -> Problem:
+    """Return the question about "in 5 to 10 minutes"."""
+    return Problem("Which of the two? When exactly should it be?")
+
+
 def hours_minutes(hours: Number, minutes: Number) -> Duration | None:
     """Return "1h30" as a duration."""
     if isinstance(minutes, float) or not 0 <= minutes < 60:

@@ -12,6 +12,7 @@ from agentkit.schedules.parser.meanings import (
     Day,
     DayOffset,
     Duration,
+    EasterDay,
     Instant,
     MonthDay,
     MonthSpan,
@@ -49,6 +50,9 @@ def date_of(day: Day, now: datetime, clock: Clock | None) -> date | Problem:
         case MonthSpan(months=months):
             firsts = [date(today.year + later, month, 1) for later in (0, 1) for month in sorted(months)]
             return _first_ahead(firsts, now, clock)
+        case EasterDay(offset=offset):
+            years = (today.year, today.year + 1)
+            return _first_ahead([easter(year) + timedelta(days=offset) for year in years], now, clock)
         case Shifted(anchor=anchor, duration=duration, sign=sign):
             if isinstance(anchor, Clock):
                 return today
@@ -193,6 +197,16 @@ def _nth_weekday(day: NthWeekday, now: datetime, clock: Clock | None) -> date | 
     if not found:
         return Problem("That month has no such weekday. Which date do you mean?")
     return _first_ahead(found, now, clock)
+
+
+def easter(year: int) -> date:
+    """Return Easter Sunday of a year, by the anonymous Gregorian computus."""
+    golden, century, rest = year % 19, year // 100, year % 100
+    epact = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
+    weekday = (32 + 2 * (century % 4) + 2 * (rest // 4) - epact - rest % 4) % 7
+    late = (golden + 11 * epact + 22 * weekday) // 451
+    month, day = divmod(epact + weekday - 7 * late + 114, 31)
+    return date(year, month, day + 1)
 
 
 def _period(day: Period, now: datetime) -> date | Problem:

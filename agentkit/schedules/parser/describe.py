@@ -15,7 +15,7 @@ _MARKS: Final = frozenset(",;:-–—&|…")
 def describe(sentence: Sentence, places: set[int], text: str, language: Language) -> str:
     """Return the task's own words, in the user's spelling, without the timing at ``places``."""
     items = sentence.items
-    last = _without_closings(items, language)
+    last = without_closings(items, language)
     pieces: list[str] = []
     run: list[Item] = []
     for place in range(sentence.task, last):
@@ -38,7 +38,8 @@ def _add(pieces: list[str], run: list[Item], text: str) -> None:
             pieces.append(piece)
 
 
-def _without_closings(items: list[Item], language: Language) -> int:
+def without_closings(items: list[Item], language: Language) -> int:
+    """Return the place at which thanks and other closing words begin."""
     last = len(items)
     closings = language.beginnings["closings"]
     moved = True

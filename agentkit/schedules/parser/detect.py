@@ -8,9 +8,9 @@ from typing import Final
 
 from agentkit.schedules.parser.grammar import Item
 from agentkit.schedules.parser.language import Language
-from agentkit.schedules.parser.languages import english_words
 from agentkit.schedules.parser.languages.chinese import chinese
 from agentkit.schedules.parser.languages.english import english
+from agentkit.schedules.parser.languages.english_words import VOCABULARY as ENGLISH
 from agentkit.schedules.parser.languages.french import VOCABULARY as FRENCH
 from agentkit.schedules.parser.languages.french import french
 from agentkit.schedules.parser.languages.german import VOCABULARY as GERMAN
@@ -38,40 +38,44 @@ _SMALL_WORDS: Final[dict[str, str]] = {
     ),
 }
 _ENGLISH_WORDS: Final = frozenset(
-    "the to at on every for my and of remind tomorrow today is with by call send buy please from this next it you your "
-    "what when who how check day week month hour hours minutes pm".split()
+    "the to at on every for my and of remind is with by call send buy please from this next it you your what when who "
+    "how check an set in call".split()
 )
-_TELLING_KINDS: Final = ("number", "ordinal", "unit", "weekday", "mondays", "daykind", "month", "part", "day", "every")
+_TELLING_KINDS: Final = ("number", "ordinal", "unit", "weekday", "mondays", "daykind", "month", "part", "day", "every", "time", "tonight")
 
 
 @cache
-def _markers() -> tuple[tuple[Callable[[], Language], frozenset[str]], ...]:
-    """Return each language's telling words: its small words, and the vocabulary it doesn't share with English."""
-    known = {word for phrases in english_words.VOCABULARY.values() for word in phrases}
+def _weights() -> tuple[tuple[Callable[[], Language], dict[str, int]], ...]:
+    """Return how much each word speaks for a language: 2, or 1 where it is short and may be any."""
+    tables = (
+        (english, ENGLISH, _ENGLISH_WORDS),
+        (german, GERMAN, frozenset(_SMALL_WORDS["de"].split())),
+        (spanish, SPANISH, frozenset(_SMALL_WORDS["es"].split())),
+        (french, FRENCH, frozenset(_SMALL_WORDS["fr"].split())),
+    )
+    telling = [{word for kind in _TELLING_KINDS for word in table.get(kind, {})} for _, table, _ in tables]
+    known = [{word for phrases in table.values() for word in phrases} for _, table, _ in tables]
     found = []
-    for load, code, vocabulary in (
-        (german, "de", GERMAN),
-        (spanish, "es", SPANISH),
-        (french, "fr", FRENCH),
-    ):
-        words = {word for kind in _TELLING_KINDS for word in vocabulary.get(kind, {}) if " " not in word}
-        found.append((load, frozenset(words - known) | frozenset(_SMALL_WORDS[code].split())))
+    for place, (load, _, small) in enumerate(tables):
+        others = set().union(*(words for other, words in enumerate(known) if other != place))
+        weights = dict.fromkeys(telling[place] - others, 2)
+        found.append((load, {**{word: 1 if len(word) < 3 and word.isascii() else 2 for word in small}, **weights}))
     return tuple(found)
 
 
 def detect_language(items: list[Item]) -> Language:
     """Return the language whose words the request uses most; English unless another clearly wins."""
-    words = [item.word for item in items[:200]]
+    words = {item.word for item in items[:200]}
     if any("\u3040" <= word[:1] <= "\u30ff" for word in words):
         return japanese()
     han = [word for word in words if "\u4e00" <= word[:1] <= "\u9fff"]
     if han:
         return japanese() if not _JAPANESE.isdisjoint(han) and _CHINESE.isdisjoint(han) else chinese()
-    best, most = english, len(_ENGLISH_WORDS.intersection(words))
-    for language, markers in _markers():
-        count = len(markers.intersection(words))
-        if count > most:
-            best, most = language, count
+    best, most = english, 1
+    for load, weights in _weights():
+        weight = sum(weights.get(word, 0) for word in words)
+        if weight > most:
+            best, most = load, weight
     return best()
 
 

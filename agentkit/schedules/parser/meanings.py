@@ -122,6 +122,13 @@ class MonthSpan:
 
 
 @dataclass(frozen=True, slots=True)
+class EasterDay:
+    """So many days after Easter Sunday."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
 class Shifted:
     """A day or clock time moved by a duration, such as "a week from Monday"."""
 
@@ -146,6 +153,7 @@ Day = (
     | NthWorkday
     | Period
     | MonthSpan
+    | EasterDay
     | Shifted
     | Instant
 )
@@ -158,6 +166,7 @@ DAY_TYPES = (
     NthWorkday,
     Period,
     MonthSpan,
+    EasterDay,
     Shifted,
     Instant,
 )

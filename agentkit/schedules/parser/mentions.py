@@ -14,6 +14,8 @@ from agentkit.schedules.parser.meanings import (
     DayOffset,
     On,
     Part,
+    Period,
+    Problem,
     Several,
 )
 from agentkit.schedules.parser.sentences import Sentence, is_timing
@@ -44,6 +46,8 @@ def find_mentions(sentence: Sentence, language: Language) -> list[Mention]:
         mention = _mention(items, place, item, found)
         if mention is None:
             continue
+        if _names_unknown_zone(items, place):
+            mention = Mention(place, UNKNOWN_ZONE, STRONG)
         if mention.strength < STRONG and "duration" not in item.readings and _is_modifier(items, place, language):
             continue
         found.append(mention)
@@ -53,6 +57,18 @@ def find_mentions(sentence: Sentence, language: Language) -> list[Mention]:
         if number is not None:
             kept.append(number)
     return sorted(kept, key=lambda mention: mention.place)
+
+
+def _names_unknown_zone(items: list[Item], place: int) -> bool:
+    """Tell whether a word of the form "Area/City" follows a time, which no rule knew as a zone."""
+    following = items[place + 1 : place + 4]
+    if len(following) < 3 or following[1].word != "/" or not {"said", "time"}.intersection(items[place].readings):
+        return False
+    touching = following[0].end == following[1].start and following[1].end == following[2].start
+    return touching and all(_is_word(item) and len(item.word) > 3 for item in (following[0], following[2]))
+
+
+UNKNOWN_ZONE: Final = Problem("I don't know that time zone. Which one do you mean?")
 
 
 def _mention(items: list[Item], place: int, item: Item, found: list[Mention]) -> Mention | None:
@@ -105,6 +121,8 @@ def _as_part(kind: str, meaning: object) -> Part | None:
     match kind:
         case "tonight":
             return Several((DayOffset(0), meaning))  # type: ignore[arg-type]  # a DayPart, by the vocabulary
+        case "daykind" if meaning == frozenset({5, 6}):
+            return On(Period("weekend", 0))
         case "weekdaylist" | "mondays" | "daykind":
             return days.every_weekday(meaning)  # type: ignore[arg-type]  # a set of weekdays
         case "dayparts":

@@ -108,6 +108,8 @@ def settled(clock: Clock | None, part: DayPart | None, *, has_date: bool) -> Clo
 def moment(timing: Timing, now: datetime, zone: tzinfo) -> datetime | Problem:
     """Return the instant, in UTC, that a day and a time of day mean."""
     day: Day | None = timing.day
+    if day is not None and timing.months is not None:
+        return Problem("On which date exactly?")
     if day is None and timing.months is not None:
         day = timing.months
     said = timing.clocks[0] if timing.clocks else None

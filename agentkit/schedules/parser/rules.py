@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone, tzinfo
 from typing import Final
 
-from agentkit.schedules.parser.describe import describe
+from agentkit.schedules.parser.describe import describe, without_closings
 from agentkit.schedules.parser.detect import detect_language
 from agentkit.schedules.parser.grammar import Item, reduce_items
 from agentkit.schedules.parser.language import Language, look_up
@@ -119,16 +119,17 @@ def _description(
     parts = [task, *more] if task else more
     if parts:
         return ". ".join(parts)
-    return _framing(main, _places(main, read), text)
+    return _framing(main, _places(main, read), text, language)
 
 
 def _places(main: Sentence, read: list[tuple[Sentence, Selection]]) -> set[int]:
     return next(selection.places for sentence, selection in read if sentence is main)
 
 
-def _framing(sentence: Sentence, places: set[int], text: str) -> str:
+def _framing(sentence: Sentence, places: set[int], text: str, language: Language) -> str:
     """Return the framing itself, for a request that names no task: "set an alarm"."""
-    kept: list[Item] = [item for place, item in enumerate(sentence.items) if place not in places]
+    last = without_closings(sentence.items, language)
+    kept: list[Item] = [item for place, item in enumerate(sentence.items[:last]) if place not in places]
     while len(kept) > 1 and kept[-1].word in _DANGLING:
         kept.pop()
     return " ".join(text[item.start : item.end] for item in kept).strip(" ,.!?:;-–")

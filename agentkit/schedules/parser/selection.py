@@ -107,6 +107,9 @@ def _refuse(
     first = cluster[0].place
     taken = chosen.places
     joined = first > 0 and sentence.items[first - 1].word in language.intent.joiners
+    if joined and first - 2 in chosen.places:
+        chosen.timing = replace(chosen.timing, problem=MORE_THAN_ONE)
+        return
     leads = bool(taken) and min(taken) < sentence.task
     if not taken or (strength >= PLAIN and (joined or not leads)):
         chosen.timing = replace(chosen.timing, problem=MORE_THAN_ONE)

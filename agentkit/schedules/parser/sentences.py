@@ -130,8 +130,16 @@ def _plain_kind(
 def _has_subject(words: list[Item], place: int, language: Language) -> bool:
     """Tell whether a subject and its verb lead: "the train leaves", "my birthday is", "Anna gets up"."""
     intent = language.intent
-    reach = 5 if words[place].word in intent.determiners else 2
-    return any(item.word in intent.verbs for item in words[place + 1 : place + reach])
+    determined = words[place].word in intent.determiners
+    following = words[place + 1 : place + (5 if determined else 2)]
+    return any(item.word in intent.verbs or (determined and _is_past(item.word, language)) for item in following)
+
+
+def _is_past(word: str, language: Language) -> bool:
+    return language.code == "en" and word.endswith("ed") and len(word) > 4 and word not in _NO_PAST
+
+
+_NO_PAST: Final = frozenset({"speed", "hundred", "embed", "exceed", "proceed", "breed", "bleed", "indeed", "wicked"})
 
 
 def _is_managed(items: list[Item], language: Language) -> bool:

@@ -7,8 +7,8 @@ from typing import Final
 
 # Words of their own that are one slip away from a timing word.
 _CORRECT_WORDS: Final = frozenset(
-    {"sundry", "sundae", "mourning", "fairday", "month", "mouths", "weekly", "bimonthly", "moths", "nighty"}
-    | {"marches", "decemviri", "second", "heights", "minuets", "hourly", "daily", "dally", "warning", "yearly"}
+    {"early", "minus", "frida", "augusta", "coupe", "forth", "thirsty", "sundry", "sundae", "mourning", "fairday", "month", "mouths", "weekly", "bimonthly", "moths", "nighty"}
+    | {"marches", "decemviri", "second", "heights", "hourly", "daily", "dally", "warning", "yearly"}
 )
 _SHORTEST: Final = 6
 
@@ -32,13 +32,13 @@ class Spelling:
         if len(word) > 14 or word in _CORRECT_WORDS or not word.isalpha():
             return None
         meant = self._shorter.get(word)
-        if meant is not None and len(word) >= _SHORTEST - 1:
+        if meant is not None and len(word) >= _SHORTEST - 1 and meant[0] == word[0]:
             return meant
         if len(word) < _SHORTEST:
             return None
         for place in range(len(word)):
             shorter = word[:place] + word[place + 1 :]
-            if shorter in self._known:
+            if shorter in self._known and shorter[0] == word[0]:
                 return shorter
             meant = self._shorter.get(shorter)
             if meant is not None and meant != word and _is_swap(word, meant):

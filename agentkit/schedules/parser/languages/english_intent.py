@@ -115,7 +115,8 @@ INTENT: Final = Intent(
         "ate drank felt gave knew found thought brought bought lost paid spoke wrote drove flew grew heard held kept "
         "left meant led rained finished called failed arrived worked happened started ended closed opened passed "
         "crashed died moved visited attended completed delivered deployed shipped expired wasn't weren't didn't "
-        "hadn't".split()
+        "hadn't rang stood fell spent understood caught taught built chose drew grew stole threw tore swam sang drank became "
+        "happened used".split()
     ),
     verbs=frozenset(
         "is are isn't aren't starts begins opens closes ends leaves departs arrives takes runs comes goes gets has "
@@ -155,9 +156,11 @@ INTENT: Final = Intent(
     determiners=frozenset(
         "the my our your his her their its a an that those these any some no another mom's dad's whose".split()
     ),
-    joiners=frozenset({"and", "then", "also", "plus", "&", "+", ";", ",", ".", "¶"}),
+    joiners=frozenset({"and", "or", "then", "also", "plus", "&", "+", ";", ",", ".", "¶"}),
     waiting=frozenset("timer snooze wait alarm countdown sleep pause delay hold stopwatch snoozed postpone".split()),
-    conditions=frozenset("when once if whenever unless while before after until till as".split()),
+    conditions=frozenset(
+        "when once if whenever unless while before after until till as on at in by during around from within".split()
+    ),
     bounds=frozenset(
         "until till til except excluding unless starting beginning ending besides skipping skip without".split()
     ),
