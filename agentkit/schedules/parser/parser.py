@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from agentkit.errors import ConfigurationError
+from agentkit.errors import ScheduleError
 from agentkit.schedules.parser.parsed import ParsedSchedule
 from agentkit.schedules.parser.rules import read_request
-from agentkit.schedules.parser.zones import known_zone
+from agentkit.schedules.wall_clock import zone_named
 
 
 class ScheduleParser:
@@ -21,13 +21,10 @@ class ScheduleParser:
 
     async def parse(self, text: str, *, now: datetime, timezone: str) -> ParsedSchedule:
         """Return what a request means; see ``parse_schedule``."""
-        zone = known_zone(timezone)
-        if zone is None:
-            message = f"unknown time zone {timezone!r}; use an IANA name such as 'Europe/Berlin'"
-            raise ConfigurationError(message)
+        zone = zone_named(timezone)
         if now.tzinfo is None:
             message = "now has no time zone; pass an aware datetime such as datetime.now(timezone.utc)"
-            raise ConfigurationError(message)
+            raise ScheduleError(message)
         return read_request(text, now=now, zone_name=timezone, zone=zone)
 
 
@@ -46,6 +43,6 @@ async def parse_schedule(
         The task and when to run it. A ``question`` is set where the request has to be asked about first.
 
     Raises:
-        ConfigurationError: If the zone is unknown or ``now`` is naive. No text raises.
+        ScheduleError: If the zone is unknown or ``now`` is naive. No text raises.
     """
     return await ScheduleParser(model).parse(text, now=now, timezone=timezone)

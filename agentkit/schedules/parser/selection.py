@@ -152,11 +152,13 @@ def _awaited(timing: Timing) -> Timing:
 
 
 def _without_bounds(timing: Timing, chosen: Selection, mentions: list[Mention]) -> Timing:
+    unused: list[type] = [Lasting, Until, Times, Excluding]
     if timing.window is not None and not timing.clocks and (timing.day is not None or timing.part is not None):
-        timing = replace(timing, clocks=(timing.window.start,), window=None)
-        if timing.clocks and not timing.clocks[0].exact:
-            pass
-    for kind in (Lasting, Until, Times, Excluding, Window):
+        # "tomorrow from 2 to 3 pm" begins at 2.
+        timing = replace(timing, clocks=(timing.window.start,))
+    elif timing.window is not None:
+        unused.append(Window)
+    for kind in unused:
         _give_back(chosen, mentions, kind)
     return replace(timing, lasting=None, until=None, times=None, excluding=None, window=None)
 

@@ -255,7 +255,7 @@ LISTS: Final[tuple[Rule, ...]] = (
     ("said", "between|from <time|number|dotted> and|to|until|till|through|- <time|number|dotted>", amounts.window),
     ("window", "<time|number|dotted> -|–|to <time>", amounts.window),
     ("window", "<number> - <number>", amounts.window),
-    ("said", "between|from|at|,? <time> -|–|to|until|till|through|and <time|number>", amounts.window),
+    ("said", "from|at|,? <time> -|–|to|until|till|through <time|number>", amounts.window),
     ("times", "<time|times> ,? and|&|or? <time|times>", amounts.at_more),
     ("times", "<number|padded|numbers|dotted> ,? and|&|or? <time|times>", amounts.at_more),
     ("times", "<time|times> ,? and|&|or <number|numbers|padded|dotted>", amounts.at_more),
