@@ -110,6 +110,3 @@ class Capability:
 def takes_jobs(owner: object) -> bool:
     """Tell whether an owner defines ``on_job``."""
     return callable(getattr(owner, "on_job", None))
-
-
-

@@ -85,9 +85,7 @@ def frames() -> Iterator[Frame]:
 
 
 @contextmanager
-def entered(
-    host: DurableObject, *, work: Work | None = None, transaction: Transaction | None = None
-) -> Iterator[None]:
+def entered(host: DurableObject, *, work: Work | None = None, transaction: Transaction | None = None) -> Iterator[None]:
     """Run the body as code of this agent."""
     frame = Frame(host, asyncio.get_running_loop(), work, transaction, _frame.get())
     token = _frame.set(frame)

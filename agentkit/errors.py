@@ -61,9 +61,7 @@ class AgentNameError(AgentError, ValueError):
         shown = repr(name)
         if len(shown) > 60:
             shown = f"{shown[:50]}… ({len(shown)} characters)"
-        super().__init__(
-            f"agent name {shown} {reason}; use 1 to 1,024 bytes of text without control characters"
-        )
+        super().__init__(f"agent name {shown} {reason}; use 1 to 1,024 bytes of text without control characters")
 
 
 class AgentCallError(AgentError, TypeError):
@@ -79,9 +77,7 @@ class AgentDestroyedError(AgentError):
 
     def __init__(self, agent: str) -> None:
         self.agent = agent
-        super().__init__(
-            f"{agent} is being destroyed; once that is done, a new call starts an empty agent"
-        )
+        super().__init__(f"{agent} is being destroyed; once that is done, a new call starts an empty agent")
 
 
 class AgentGoneError(AgentError):
@@ -93,9 +89,7 @@ class AgentGoneError(AgentError):
 
     def __init__(self, agent: str, reason: str) -> None:
         self.agent = agent
-        super().__init__(
-            f"{agent} can't write any more: {reason}; reach the live instance through runtime.get()"
-        )
+        super().__init__(f"{agent} can't write any more: {reason}; reach the live instance through runtime.get()")
 
 
 class RuntimeClosedError(AgentKitError, RuntimeError):
@@ -128,9 +122,7 @@ class TransactionConflictError(AgentKitError):
 
     def __init__(self, agent: str, changed: list[str]) -> None:
         self.changed = changed
-        super().__init__(
-            f"transaction of {agent} stored nothing: {', '.join(changed)} changed meanwhile; run it again"
-        )
+        super().__init__(f"transaction of {agent} stored nothing: {', '.join(changed)} changed meanwhile; run it again")
 
 
 class PayloadError(AgentKitError, ValueError):
@@ -214,9 +206,7 @@ class UnknownRunError(JobError, LookupError):
 
     def __init__(self, run_id: str) -> None:
         self.run_id = run_id
-        super().__init__(
-            f"no failed or set-aside run {run_id!r}; `agentkit history` lists those there are"
-        )
+        super().__init__(f"no failed or set-aside run {run_id!r}; `agentkit history` lists those there are")
 
 
 class ScheduleError(AgentKitError, ValueError):

@@ -128,7 +128,12 @@ def emit(
             event_type,
             *agent,
             facts,
-            extra={"event": event_type, "agent_class": agent[0], "agent_name": agent[1], "facts": dict(payload)},
+            extra={
+                "event": event_type,
+                "agent_class": agent[0],
+                "agent_name": agent[1],
+                "facts": dict(payload),
+            },
         )
     if bus.listens(channel):
         bus.publish(

@@ -10,14 +10,10 @@ from typing import Any, TypeAlias
 
 from agentkit.errors import PayloadError, QuotaError
 
-JsonValue: TypeAlias = (
-    "None | bool | int | float | str | list[JsonValue] | dict[str, JsonValue]"
-)
+JsonValue: TypeAlias = "bool | int | float | str | list[JsonValue] | dict[str, JsonValue] | None"
 
 _encoder = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False)
-_canonical = json.JSONEncoder(
-    separators=(",", ":"), allow_nan=False, check_circular=False, sort_keys=True
-)
+_canonical = json.JSONEncoder(separators=(",", ":"), allow_nan=False, check_circular=False, sort_keys=True)
 _decode = json.JSONDecoder().decode
 
 

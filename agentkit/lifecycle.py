@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -16,10 +16,11 @@ from agentkit.host import DurableObject
 from agentkit.jobs.alarm import DESTROY, Alarm
 from agentkit.jobs.breaker import MemoryLimitContext
 from agentkit.jobs.dispatch import Dispatcher, Handler
-from agentkit.jobs.failures import is_memory_limit, is_platform
+from agentkit.jobs.failures import is_platform
 from agentkit.jobs.job import HOST
 from agentkit.options import AgentOptions
 from agentkit.store.store import STATE_SCOPE, AgentId, Batch, JobRow
+from agentkit.tracked_work import TrackedWork
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,8 @@ class Lifecycle:
         self._is_destroying = False
         self._holds = 0
         self._calls: set[Frame] = set()
-        self._tracked: dict[asyncio.Task[Any], tuple[JobRow | None, Work]] = {}
+        self._stirred: asyncio.Event | None = None
+        self.tracked = TrackedWork(on_memory_limit=self._reset_after_work, on_end=self._work_ended)
         self._loop = asyncio.get_running_loop()
         self._scope = Scope(self, HOST)
         self.jobs = self._scope.jobs
@@ -120,7 +122,7 @@ class Lifecycle:
             yield
         finally:
             self._holds -= 1
-            self.last_used_ms = self.clock.now_ms()
+            self.stir()
 
     def track_alarm_work(self, task: asyncio.Task[Any]) -> bool:
         """See ``Scope.track_alarm_work``."""
@@ -128,22 +130,17 @@ class Lifecycle:
         if work is None:
             return False
         running = self.session.row.running
-        self._tracked[task] = (self.session.table.get(running) if running else None, work)
-        task.add_done_callback(self._tracked_work_ended)
+        self.tracked.add(task, self.session.table.get(running) if running else None, work)
         return True
 
     def emit(self, channel: str, event_type: str, payload: dict[str, Any]) -> None:
         """See ``Scope.emit``."""
-        events.emit(
-            self._events, channel, event_type, self.session.agent, now=self.clock.now, payload=payload
-        )
+        events.emit(self._events, channel, event_type, self.session.agent, now=self.clock.now, payload=payload)
 
     async def destroy(self) -> None:
         """Push the job that tears the agent down, due now, and return (SPEC 11.1)."""
         now_ms, run_id = self.clock.now_ms(), self.ids.new()
-        await self.session.put_job(
-            JobRow(DESTROY, HOST, DESTROY, now_ms, "null", "", 1, now_ms, run_id)
-        )
+        await self.session.put_job(JobRow(DESTROY, HOST, DESTROY, now_ms, "null", "", 1, now_ms, run_id))
 
     # --- start-up
 
@@ -195,47 +192,65 @@ class Lifecycle:
         finally:
             context.pop_frame(token)
             self._calls.discard(frame)
-            self.last_used_ms = self.clock.now_ms()
+            self.stir()
 
     async def end_calls(self, grace: float, reason: Exception) -> None:
         """Let calls and tracked work go on for ``grace`` seconds, then cut them off."""
         own = asyncio.current_task()
-        pending = [call for call in self._calls if call.task is not own] or self._tracked
-        if not pending:
+        if self._is_quiet(own):
             return
-        deadline = asyncio.ensure_future(self.clock.sleep(grace))
-        waits = [asyncio.ensure_future(_ended(self._is_quiet_without(own)))]
-        await asyncio.wait({deadline, *waits}, return_when=asyncio.FIRST_COMPLETED)
-        deadline.cancel()
-        waits[0].cancel()
-        for call in [call for call in self._calls if call.task is not own]:
-            call.cut_off = reason
-            if call.task is not None:
+        if grace > 0:
+            waits = {asyncio.ensure_future(self.clock.sleep(grace)), asyncio.ensure_future(self._until_quiet(own))}
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            for wait in waits:
+                wait.cancel()
+        for call in self._calls:
+            if call.task is not None and call.task is not own:
+                call.cut_off = reason
                 call.task.cancel()
-        for task in list(self._tracked):
+        for task in self.tracked:
             task.cancel()
         await asyncio.sleep(0)
 
-    def _is_quiet_without(self, own: asyncio.Task[Any] | None) -> Callable[[], bool]:
-        return lambda: not self._tracked and all(call.task is own for call in self._calls)
+    def _is_quiet(self, own: asyncio.Task[Any] | None) -> bool:
+        return not self.tracked and all(call.task is own for call in self._calls)
+
+    async def _until_quiet(self, own: asyncio.Task[Any] | None) -> None:
+        await self.until(lambda: self._is_quiet(own))
+
+    def stir(self) -> None:
+        """Note that something of the agent has ended."""
+        self.last_used_ms = self.clock.now_ms()
+        if self._stirred is not None:
+            self._stirred.set()
+
+    async def until(self, is_over: Callable[[], bool]) -> None:
+        """Wait for a condition, looking again whenever something of the agent has ended."""
+        while not is_over():
+            self._stirred = self._stirred or asyncio.Event()
+            self._stirred.clear()
+            await self._stirred.wait()
+
+    async def until_rest(self) -> None:
+        """Wait until no alarm, call or tracked work is under way."""
+        await self.until(lambda: self.is_resting)
 
     # --- idleness and eviction
 
     @property
     def is_idle(self) -> bool:
         """Nothing of the agent is under way, so it may be dropped."""
-        return self.is_unused and (self.alarm_task is None or self.alarm_task.done())
+        return not self._holds and self.is_resting
+
+    @property
+    def is_resting(self) -> bool:
+        """Nothing is under way, though a ``keep_alive`` may hold it."""
+        return self.alarm_task is None and not (self._calls or self.tracked)
 
     @property
     def is_unused(self) -> bool:
         """Nothing but the alarm is under way."""
-        return not (self._calls or self._holds or self._tracked or self.session.has_pending)
-
-    @property
-    def is_only_held(self) -> bool:
-        """Nothing but ``keep_alive`` blocks of nobody's call is under way."""
-        busy = self._calls or self._tracked or self.session.has_pending
-        return not busy and (self.alarm_task is None or self.alarm_task.done())
+        return not (self._calls or self._holds or self.tracked)
 
     @property
     def has_evict_hooks(self) -> bool:
@@ -247,7 +262,7 @@ class Lifecycle:
         """The host wants to know of each alarm."""
         return type(self.host).on_alarm is not DurableObject.on_alarm
 
-    async def evict(self) -> None:
+    async def leave(self) -> None:
         """Tell the capabilities and give the agent up."""
         with self._entered():
             for capability in self._capabilities.values():
@@ -258,7 +273,7 @@ class Lifecycle:
     def abandon(self, reason: str) -> None:
         """Take the right to write away, at once."""
         self.session.gone = reason
-        for task in list(self._tracked):
+        for task in self.tracked:
             task.cancel()
         if self.alarm_task is not None:
             self.alarm_task.cancel()
@@ -273,35 +288,26 @@ class Lifecycle:
             went_through = await self.alarm.fire(may_release=lambda: may_release and self.is_unused)
             if went_through and self.has_alarm_hook:
                 await self._guarded("on_alarm", self.host.on_alarm)
-        self.last_used_ms = self.clock.now_ms()
-        if went_through and self.session.row.memory_strikes and not self._tracked:
+        if went_through:
             await self._clear_strikes()
         return went_through
 
     async def _clear_strikes(self) -> None:
-        self.session.row.memory_strikes = 0
-        await self.session.commit(Batch()).wait()
+        """A clean alarm, the work it was handed included, ends the count (SPEC 7.2)."""
+        if self.session.row.memory_strikes and not self.tracked and self.session.gone is None:
+            self.session.row.memory_strikes = 0
+            await self.session.commit(Batch()).wait()
 
-    def _tracked_work_ended(self, task: asyncio.Task[Any]) -> None:
-        row, _ = self._tracked.pop(task)
-        self.last_used_ms = self.clock.now_ms()
-        error = None if task.cancelled() else task.exception()
-        if error is None or self.session.gone is not None:
-            follow = self._clear_strikes() if self.session.row.memory_strikes and not self._tracked else None
-        elif is_memory_limit(error):
-            follow = self._reset_after_work(row, error)
-        else:
-            logger.error("background work of %s failed", self.session.agent, exc_info=error)
-            return
-        if follow is not None and self.session.gone is None:
-            self._tracked[self._loop.create_task(_quietly(follow))] = (None, Work("settling"))
-            last = next(reversed(self._tracked))
-            last.add_done_callback(lambda done: self._tracked.pop(done, None))
-        elif follow is not None:
-            follow.close()
+    def _work_ended(self) -> None:
+        self.stir()
+        if self.session.row.memory_strikes and not self.tracked and self.session.gone is None:
+            self.session.row.memory_strikes = 0
+            self.session.commit(Batch())
 
     async def _reset_after_work(self, row: JobRow | None, error: BaseException) -> None:
-        await self.alarm.reset(row, error, self.clock.now_ms())
+        if self.session.gone is None:
+            with self._entered():
+                await self.alarm.reset(row, error, self.clock.now_ms())
 
     async def _after_reset(self, told: MemoryLimitContext) -> None:
         """Run the hooks of a memory-limit reset, then end the instance."""
@@ -366,11 +372,6 @@ class Lifecycle:
                 return frame.work
         return None
 
-    def works(self) -> Iterator[Work]:
-        """Yield the work of tracked tasks (a fake clock waits for it)."""
-        for _, work in self._tracked.values():
-            yield work
-
     def _handler(self, owner: str) -> Handler | None:
         handler: Any = self.host if owner == HOST else self._capabilities.get(owner)
         return handler if handler is not None and takes_jobs(handler) else None
@@ -389,15 +390,3 @@ class Lifecycle:
             logger.exception("%s of %s raised", what, self.session.agent)
             if what == "on_alarm":
                 await self._guarded("on_error", self.host.on_error, error)
-
-
-async def _ended(is_over: Callable[[], bool]) -> None:
-    while not is_over():
-        await asyncio.sleep(0.005)
-
-
-async def _quietly(following: Awaitable[None]) -> None:
-    try:
-        await following
-    except Exception:
-        logger.exception("the end of background work could not be stored")

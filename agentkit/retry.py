@@ -36,9 +36,7 @@ class RetryPolicy:
         base_delay: Duration | None = None,
         max_delay: Duration | None = None,
     ) -> None:
-        if max_attempts is not None and (
-            isinstance(max_attempts, bool) or not isinstance(max_attempts, int) or max_attempts < 1
-        ):
+        if max_attempts is not None and (type(max_attempts) is not int or max_attempts < 1):
             message = f"max_attempts must be a whole number of 1 or more, got {max_attempts!r}"
             raise ValueError(message)
         object.__setattr__(self, "max_attempts", max_attempts)

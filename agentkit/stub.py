@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Hashable
 from typing import Any
 
 from agentkit.errors import AgentCallError
@@ -41,8 +41,9 @@ class Stub:
 
 
 @functools.cache
-def stub_class(cls: Any) -> type[Stub]:
+def stub_class(cls: Hashable) -> type[Stub]:
     """Return the stub class of an agent class: a forwarding method for each public coroutine method."""
+    assert isinstance(cls, type)
     methods: dict[str, Any] = {"__slots__": (), "_cls": cls}
     for name in dir(cls):
         if not name.startswith("_") and inspect.iscoroutinefunction(_function(cls, name)):
@@ -67,9 +68,7 @@ def _function(cls: type[DurableObject], name: str) -> object:
 def refusal(cls: type[DurableObject], name: str) -> Exception:
     """Return the error for a name that a stub doesn't carry: what it is, and what to do."""
     if name.startswith("_"):
-        return AttributeError(
-            f"{name!r} of {cls.__name__} is private; a stub reaches public coroutine methods only"
-        )
+        return AttributeError(f"{name!r} of {cls.__name__} is private; a stub reaches public coroutine methods only")
     attribute = _function(cls, name)
     if inspect.isasyncgenfunction(attribute):
         what = "an async generator; collect its items in a coroutine method"

@@ -12,6 +12,10 @@ from agentkit.lifecycle import Lifecycle
 _Entry = tuple[int, int, Lifecycle]
 
 
+def _ignore(*_: object) -> None:
+    """Stand in until ``start``."""
+
+
 class Wakeups:
     """Calls ``on_due`` and ``on_idle`` with lifecycles, and ``on_cold`` when an agent in the store is due.
 
@@ -19,20 +23,12 @@ class Wakeups:
     ``lifecycle.armed_ms``, its present idle deadline is counted from ``last_used_ms``.
     """
 
-    def __init__(
-        self,
-        clock: Clock,
-        *,
-        on_due: Callable[[Lifecycle], None],
-        on_idle: Callable[[Lifecycle], None],
-        on_cold: Callable[[], None],
-        idle_ms: Callable[[Lifecycle], int],
-    ) -> None:
+    def __init__(self, clock: Clock, *, idle_ms: Callable[[Lifecycle], int]) -> None:
         self._clock = clock
-        self._on_due = on_due
-        self._on_idle = on_idle
-        self._on_cold = on_cold
         self._idle_ms = idle_ms
+        self._on_due: Callable[[Lifecycle], None] = _ignore
+        self._on_idle: Callable[[Lifecycle], None] = _ignore
+        self._on_cold: Callable[[], None] = _ignore
         self._alarms: list[_Entry] = []
         self._idle: list[_Entry] = []
         self._count = count()
@@ -40,6 +36,16 @@ class Wakeups:
         self._timer_ms: int | None = None
         self._cold_ms: int | None = None
         self._is_open = True
+
+    def start(
+        self,
+        *,
+        on_due: Callable[[Lifecycle], None],
+        on_idle: Callable[[Lifecycle], None],
+        on_cold: Callable[[], None],
+    ) -> None:
+        """Say what to do when something's moment has come."""
+        self._on_due, self._on_idle, self._on_cold = on_due, on_idle, on_cold
 
     def arm(self, lifecycle: Lifecycle) -> None:
         """Note that a live agent's alarm may have changed."""

@@ -22,15 +22,19 @@ LAYERS = """
     server
     agentkit
     runtime
+    hosting alarm_service wakeups
     agent
     assistant
     harness | sandbox | schedules
-    stub host
-    lifecycle
+    stub
+    lifecycle tracked_work
+    host
     capability
+    storage
     jobs
-    storage state transaction
+    state
     store
+    options tasks
     context clock errors events ids retry json_value prompts
 """
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Protocol
 
 from agentkit.clock import from_ms
 from agentkit.ids import IdSource
@@ -16,6 +16,13 @@ from agentkit.store.store import JobRow
 
 _STEP_MS = 30_000
 _LONGEST_MS = 300_000
+
+
+class Waiting(Protocol):
+    """Notes that the running task waits for others; see ``TaskSet``."""
+
+    def waits(self) -> AbstractContextManager[None]:
+        """Hold the note while the block runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,41 +84,33 @@ def plan_reset(
     loops = sum(1 for row in hit if JobOptions.from_text(row.options).recovery_loop)
     job = None if executing is None else Job(executing)
     if strikes >= limit and not shared:
-        context = MemoryLimitContext(
-            sealed=True, next_time=None, executing=job, purged_recovery_loop_jobs=loops
-        )
+        context = MemoryLimitContext(sealed=True, next_time=None, executing=job, purged_recovery_loop_jobs=loops)
         return ResetPlan(strikes=0, changes={row.id: None for row in hit}, removed=hit, context=context)
     next_ms = now_ms + min(_STEP_MS * strikes, _LONGEST_MS)
     moved = {
         row.id: row._replace(due_ms=max(next_ms, row.due_ms), run_id=row.run_id if row == executing else ids.new())
         for row in hit
     }
-    context = MemoryLimitContext(
-        sealed=False, next_time=from_ms(next_ms), executing=job, purged_recovery_loop_jobs=0
-    )
+    context = MemoryLimitContext(sealed=False, next_time=from_ms(next_ms), executing=job, purged_recovery_loop_jobs=0)
     return ResetPlan(strikes=strikes, changes=dict(moved), removed=[], context=context)
 
 
 class Isolation:
     """Lets alarms run side by side, but one whose agent is under suspicion only alone (SPEC 7.5)."""
 
-    def __init__(self) -> None:
+    def __init__(self, tasks: Waiting) -> None:
         self._running = 0
         self._alone = False
         self._free = asyncio.Event()
-        #: Tasks that wait for their turn.
-        self.waiting: set[asyncio.Task[Any]] = set()
-
-    @property
-    def running(self) -> int:
-        """How many alarms run now."""
-        return self._running
+        self._tasks = tasks
 
     @asynccontextmanager
     async def turn(self, *, alone: bool) -> AsyncIterator[None]:
         """Wait for the turn of an alarm and hold it."""
         while self._alone or (alone and self._running):
-            await self._wait()
+            self._free.clear()
+            with self._tasks.waits():
+                await self._free.wait()
         self._running += 1
         self._alone = alone
         try:
@@ -120,13 +119,3 @@ class Isolation:
             self._running -= 1
             self._alone = False
             self._free.set()
-
-    async def _wait(self) -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        self.waiting.add(task)
-        self._free.clear()
-        try:
-            await self._free.wait()
-        finally:
-            self.waiting.discard(task)

@@ -230,7 +230,12 @@ class Dispatcher:
         return replace(result, outcome=checked.outcome) if checked.kind == "completed" else result
 
     def _report_slow(self, job: Job, hung: timedelta) -> None:
-        facts = {"job_id": job.id, "owner": job.owner, "function": job.function, "seconds": hung.total_seconds()}
+        facts = {
+            "job_id": job.id,
+            "owner": job.owner,
+            "function": job.function,
+            "seconds": hung.total_seconds(),
+        }
         self._emit("agents:lifecycle", "job:slow_dispatch", facts)
 
 
@@ -259,12 +264,16 @@ def _checked(returned: Any, job: Job, attempt: int) -> RunResult:
     """Accept what SPEC 4.5 allows; anything else is a failure, without retries: its effects have happened."""
     if returned is None or isinstance(returned, YieldNow):
         return RunResult(kind="completed", outcome=returned, attempts=attempt)
-    if isinstance(returned, RescheduleAt) and isinstance(returned.moment, datetime) and returned.moment.tzinfo:
+    if isinstance(returned, RescheduleAt) and _is_aware(returned.moment):
         return RunResult(kind="completed", outcome=returned, attempts=attempt)
     error = JobError(
         f"job {job.id!r} returned {returned!r}; a run returns None, YieldNow() or RescheduleAt(an aware datetime)"
     )
     return RunResult(kind="failed", attempts=attempt, error=error)
+
+
+def _is_aware(moment: Any) -> bool:
+    return isinstance(moment, datetime) and moment.utcoffset() is not None
 
 
 def _orphaned(row: JobRow, reason: str) -> RunResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from datetime import datetime, timedelta
 from math import ceil, isfinite
 from typing import Any
@@ -26,9 +27,7 @@ class JobQueue:
 
     __slots__ = ("_clock", "_ids", "_max_payload_bytes", "_owner", "_session")
 
-    def __init__(
-        self, session: Session, owner: str, *, clock: Clock, ids: IdSource, max_payload_bytes: int
-    ) -> None:
+    def __init__(self, session: Session, owner: str, *, clock: Clock, ids: IdSource, max_payload_bytes: int) -> None:
         self._session = session
         self._owner = owner
         self._clock = clock
@@ -155,11 +154,11 @@ class JobQueue:
         row = self._own(id)
         return None if row is None else Job(row)
 
-    async def list(self) -> list[Job]:
+    async def list(self) -> builtins.list[Job]:
         """Return the owner's jobs by due time."""
         return [Job(row) for row in self.rows()]
 
-    def rows(self) -> list[JobRow]:
+    def rows(self) -> builtins.list[JobRow]:
         """Return the owner's jobs by due time, as stored."""
         return [row for row in self._session.jobs() if row.owner == self._owner]
 
@@ -192,9 +191,7 @@ class JobQueue:
         return row if row is not None and row.owner == self._owner else None
 
 
-async def requeue(
-    session: Session, run_id: str, *, ids: IdSource, clock: Clock, owner: str | None = None
-) -> JobRow:
+async def requeue(session: Session, run_id: str, *, ids: IdSource, clock: Clock, owner: str | None = None) -> JobRow:
     """Bring the job of a recorded run back, whoever owns it if ``owner`` is None; see ``JobQueue.requeue``."""
     recorded = await session.store.run(session.agent, run_id)
     if recorded is None or recorded.job is None or (owner is not None and recorded.owner != owner):

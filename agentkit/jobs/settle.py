@@ -73,9 +73,7 @@ def _reason(error: BaseException) -> str:
     return to_traceback(error)
 
 
-def _next_row(
-    row: JobRow, result: RunResult, *, ids: IdSource, now_ms: int, options: AgentOptions
-) -> JobRow | None:
+def _next_row(row: JobRow, result: RunResult, *, ids: IdSource, now_ms: int, options: AgentOptions) -> JobRow | None:
     match result.outcome:
         case RescheduleAt(moment=moment, payload=payload):
             due_ms = min(to_ms(moment), LATEST_MS)

@@ -97,7 +97,7 @@ def _fence_parameters(change: Change) -> tuple[Any, ...]:
 
 def _write(connection: sqlite3.Connection, changes: list[Change]) -> None:
     put_jobs, dropped_jobs, put_values, dropped_values, history = [], [], [], [], []
-    for lease, row, batch, release in changes:
+    for lease, row, batch, _ in changes:
         key = lease.key
         for job_id, job in batch.jobs.items():
             if job is None:

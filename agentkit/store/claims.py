@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Sequence
+from typing import Any
 
 from agentkit.store.store import Activated, AgentId, AgentRow, Claimed, JobRow, Lease, Owner
 
@@ -12,10 +13,12 @@ _HOT = "alarm_ms, running, memory_strikes, crash_strikes, failed_starts, runs, d
 _FREE = """update agents set node=null, epoch=epoch+1,
   crash_strikes=case when running is null then crash_strikes when ? then crash_strikes+1 else max(crash_strikes,1) end
   where node is not null"""
-_DROP_EMPTY = """delete from agents where node=? and alarm_ms is null
+_EMPTY = """alarm_ms is null
   and not exists (select 1 from jobs where jobs.agent_id=agents.agent_id)
   and not exists (select 1 from key_values where key_values.agent_id=agents.agent_id)
   and not exists (select 1 from history where history.agent_id=agents.agent_id)"""
+_DROP_EMPTY = f"delete from agents where node=? and {_EMPTY}"
+_DROP_EMPTY_OF_DEAD = f"delete from agents where node is not null and {_EMPTY}"
 _FIND = f"select agent_id, node, epoch, {_HOT} from agents where class=? and name=?"
 _DUE = f"""select agent_id, class, name, epoch, {_HOT} from agents
   where class=? and node is null and alarm_ms<=? order by alarm_ms limit ?"""
@@ -30,10 +33,10 @@ CLASSES_WAITING = """with recursive waiting(class) as (
   from waiting where waiting.class is not null)
 select class from waiting where class is not null"""
 _REPAIR_STRETCH = 10_000
-_REPAIR = """update agents set alarm_ms=(
-    select coalesce(min(case when exclusive then due_ms end), min(due_ms)) from jobs where jobs.agent_id=agents.agent_id)
-  where agent_id>? and agent_id<=? and node is null and alarm_ms is not (
-    select coalesce(min(case when exclusive then due_ms end), min(due_ms)) from jobs where jobs.agent_id=agents.agent_id)"""
+_DERIVED = """(select coalesce(min(case when exclusive then due_ms end), min(due_ms))
+  from jobs where jobs.agent_id=agents.agent_id)"""
+_REPAIR = f"""update agents set alarm_ms={_DERIVED}
+  where agent_id>? and agent_id<=? and node is null and alarm_ms is not {_DERIVED}"""
 
 
 def join(connection: sqlite3.Connection, node: str, address: str) -> None:
@@ -44,6 +47,7 @@ def join(connection: sqlite3.Connection, node: str, address: str) -> None:
     running = connection.execute(
         "select count(*) from agents where node is not null and running is not null"
     ).fetchone()[0]
+    connection.execute(_DROP_EMPTY_OF_DEAD)
     connection.execute(_FREE, (running == 1,))
     connection.execute("delete from nodes")
     connection.execute("insert into nodes values (?,?,0)", (node, address))
@@ -60,9 +64,7 @@ def activate(connection: sqlite3.Connection, node: str, agent: AgentId) -> Activ
     """Claim one agent for a call."""
     found = connection.execute(_FIND, agent).fetchone()
     if found is None:
-        cursor = connection.execute(
-            "insert into agents (class, name, node, epoch) values (?,?,?,1)", (*agent, node)
-        )
+        cursor = connection.execute("insert into agents (class, name, node, epoch) values (?,?,?,1)", (*agent, node))
         lease = Lease(agent, int(cursor.lastrowid or 0), node, 1, fresh=True)
         return Activated(lease, AgentRow(), [], None)
     key, owner, epoch, *hot = found
@@ -71,14 +73,14 @@ def activate(connection: sqlite3.Connection, node: str, agent: AgentId) -> Activ
         return Owner(owner, address[0] if address else "")
     connection.execute("update agents set node=?, epoch=?, running=null where agent_id=?", (node, epoch + 1, key))
     lease = Lease(agent, key, node, epoch + 1, fresh=False)
-    return _loaded(connection, [(lease, AgentRow(*hot))])[0]
+    activated = _loaded(connection, [(lease, AgentRow(*hot))])[0]
+    activated.row.running = None  # a call is no job: a commit in it must not say that one is under way
+    return activated
 
 
-def claim_due(
-    connection: sqlite3.Connection, node: str, classes: Sequence[str], now_ms: int, limit: int
-) -> Claimed:
+def claim_due(connection: sqlite3.Connection, node: str, classes: Sequence[str], now_ms: int, limit: int) -> Claimed:
     """Claim the earliest due agents, and say when the next one is due."""
-    rows: list[tuple[int, str, str, int]] = []
+    rows: list[tuple[Any, ...]] = []
     for class_name in classes:
         rows += connection.execute(_DUE, (class_name, now_ms, limit)).fetchall()
     rows.sort(key=lambda row: row[4])
@@ -87,14 +89,17 @@ def claim_due(
         for key, class_name, name, epoch, *hot in rows[:limit]
     ]
     claimed = _loaded(connection, found) if found else []
+    for activated in claimed:
+        row = activated.row
+        if row.crash_strikes or row.memory_strikes:
+            # It waits for a turn of its own (SPEC 7.5) and is marked then; until then it is no evidence.
+            row.running = None
     connection.executemany(
         "update agents set node=?, epoch=?, running=? where agent_id=?",
         [(node, agent.lease.epoch, agent.row.running, agent.lease.key) for agent in claimed],
     )
     next_due = [
-        alarm
-        for class_name in classes
-        if (alarm := connection.execute(_NEXT, (class_name,)).fetchone()[0]) is not None
+        alarm for class_name in classes if (alarm := connection.execute(_NEXT, (class_name,)).fetchone()[0]) is not None
     ]
     return Claimed(claimed, min(next_due, default=None))
 

@@ -7,14 +7,23 @@ the instance: what is in memory is then no longer what is on disk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from agentkit import context
 from agentkit.errors import AgentGoneError, TransactionConflictError
 from agentkit.store.job_table import JobTable
-from agentkit.store.store import STATE_SCOPE, Activated, AgentId, Batch, JobRow, PendingCommit, Store, ValueRange
+from agentkit.store.store import (
+    STATE_SCOPE,
+    Activated,
+    AgentId,
+    Batch,
+    JobRow,
+    PendingCommit,
+    Store,
+    ValueRange,
+)
 from agentkit.store.transaction import Token, Transaction
 
 if TYPE_CHECKING:
@@ -355,8 +364,9 @@ async def finish(commit: PendingCommit) -> None:
 class _Done:
     """Something to await that is over already: a change inside a transaction."""
 
-    def __await__(self) -> Iterator[Any]:
-        return iter(())
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
 
 
 DONE = _Done()

@@ -119,9 +119,7 @@ class SqliteStore:
             lock.release()
             raise
         self._lock = lock
-        self._writer = GroupWriter(
-            self._writing, location=self.location, durable=self._durable, hook=self._hook
-        )
+        self._writer = GroupWriter(self._writing, location=self.location, durable=self._durable, hook=self._hook)
 
     def _prepare_path(self) -> Path:
         if self._is_memory:
@@ -208,9 +206,7 @@ class SqliteStore:
 
     async def claim_due(self, node: str, classes: Sequence[str], now_ms: int, limit: int) -> Claimed:
         """See ``Store``."""
-        return await self.writer.call(
-            lambda connection: claims.claim_due(connection, node, classes, now_ms, limit)
-        )
+        return await self.writer.call(lambda connection: claims.claim_due(connection, node, classes, now_ms, limit))
 
     async def repair_alarms(self, after: int) -> int | None:
         """See ``Store``."""

@@ -29,7 +29,19 @@ CommitHook = Callable[[str, int], None]
 class Commit:
     """One agent's changes on their way; see ``store.PendingCommit``."""
 
-    __slots__ = ("_loop", "batch", "change", "error", "is_settled", "is_taken", "lease", "release", "row", "settled", "waiters")
+    __slots__ = (
+        "_loop",
+        "batch",
+        "change",
+        "error",
+        "is_settled",
+        "is_taken",
+        "lease",
+        "release",
+        "row",
+        "settled",
+        "waiters",
+    )
 
     def __init__(
         self,
@@ -134,17 +146,13 @@ class GroupWriter:
         self._thread = threading.Thread(target=self._serve, name="agentkit-writer", daemon=True)
         self._thread.start()
 
-    def commit(
-        self, lease: Lease, row: AgentRow, batch: Batch, *, release: bool, settled: Settled | None
-    ) -> Commit:
+    def commit(self, lease: Lease, row: AgentRow, batch: Batch, *, release: bool, settled: Settled | None) -> Commit:
         """Commit an agent's batch, synced, with whatever else waits by then."""
         commit = Commit(self._loop, lease, row, batch, release=release, settled=settled)
         self._add(commit)
         return commit
 
-    def call(
-        self, function: Callable[[sqlite3.Connection], T], *, synced: bool = False
-    ) -> asyncio.Future[T]:
+    def call(self, function: Callable[[sqlite3.Connection], T], *, synced: bool = False) -> asyncio.Future[T]:
         """Run a function inside a group's transaction; not ``synced`` survives a crash of the process only."""
         future: asyncio.Future[T] = self._loop.create_future()
         self._add(Call(future, function, synced=synced))

@@ -99,16 +99,17 @@ class ManualRuntime(Runtime):
 
     def _busy(self) -> Iterator[str]:
         """Yield what is under way on anything but the clock."""
-        alarms = {life.alarm_task: life for life in self._live.values() if life.alarm_task is not None}
+        lifecycles = [] if self._hosting is None else list(self._hosting.live.values())
+        alarms = {life.alarm_task: life.alarm_work for life in lifecycles if life.alarm_task is not None}
         for task in self._tasks:
-            if task in self._fake.sleepers or task in self._waiting or task in self._isolation.waiting:
+            if task in self._fake.sleepers or task in self._tasks.waiting:
                 continue
-            lifecycle = alarms.get(task)
-            if lifecycle is None or lifecycle.alarm_work is None:
+            work = alarms.get(task)
+            if work is None:
                 yield f"a task of the runtime ({task.get_coro().__qualname__})"  # type: ignore[union-attr]  # coroutines
-            elif not lifecycle.alarm_work.sleeping:
-                yield lifecycle.alarm_work.label
-        for lifecycle in self._live.values():
-            for work in lifecycle.works():
+            elif not work.sleeping:
+                yield work.label
+        for lifecycle in lifecycles:
+            for work in lifecycle.tracked.works():
                 if not work.sleeping:
                     yield f"background work of {work.label}"

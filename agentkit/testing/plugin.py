@@ -27,7 +27,10 @@ def fake_clock() -> FakeClock:
 
 @async_fixture
 async def manual_runtime(fake_clock: FakeClock) -> AsyncIterator[Callable[..., Awaitable[ManualRuntime]]]:
-    """Start manual runtimes on ``fake_clock``: ``runtime = await manual_runtime(ReminderBot)``; closed after the test."""
+    """Start manual runtimes on ``fake_clock``, closed after the test.
+
+    Example: ``runtime = await manual_runtime(ReminderBot)``.
+    """
     from agentkit.testing import ManualRuntime
 
     async with AsyncExitStack() as stack:

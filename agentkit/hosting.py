@@ -1,0 +1,241 @@
+"""The live agents of a runtime: how one comes to life, is found, and leaves again."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+from collections.abc import Callable
+from typing import Protocol
+
+from agentkit.clock import Clock
+from agentkit.errors import AgentKitError, ConfigurationError, RuntimeClosedError, StoreError
+from agentkit.host import DurableObject
+from agentkit.lifecycle import Lifecycle
+from agentkit.store.session import Session
+from agentkit.store.store import Activated, AgentId, Batch, Owner, Store
+from agentkit.tasks import TaskSet
+
+logger = logging.getLogger(__name__)
+
+_FIRST_FALLBACK_MS = 30_000
+_LONGEST_FALLBACK_MS = 300_000
+_FIRST_REVIVAL = 1.0
+_LONGEST_REVIVAL = 30.0
+
+Starting = asyncio.Future[Lifecycle | None]
+
+
+class Timekeeper(Protocol):
+    """What hosting tells about alarms; see ``Wakeups``."""
+
+    def arm(self, lifecycle: Lifecycle) -> None:
+        """A live agent's alarm may have changed."""
+
+    def watch_idle(self, lifecycle: Lifecycle) -> None:
+        """A live agent may fall idle."""
+
+    def cold(self, next_due_ms: int | None) -> None:
+        """An agent that isn't live is due then."""
+
+
+class Hosting:
+    """One live instance an agent, at most.
+
+    Attributes:
+        live: Lifecycles by agent, once start-up is over.
+        is_serving: Agents may be started.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        node: str,
+        *,
+        clock: Clock,
+        tasks: TaskSet,
+        wakeups: Timekeeper,
+        build: Callable[[Session], DurableObject],
+    ) -> None:
+        self.live: dict[AgentId, Lifecycle] = {}
+        self.is_serving = True
+        self.node = node
+        self._store = store
+        self._clock = clock
+        self._tasks = tasks
+        self._wakeups = wakeups
+        self._build = build
+        self._starting: dict[AgentId, Starting] = {}
+        self._leaving: dict[AgentId, asyncio.Future[None]] = {}
+
+    # --- coming to life
+
+    async def activated(self, agent: AgentId) -> Lifecycle:
+        """Return the live instance of an agent, starting it up if need be.
+
+        Raises:
+            RuntimeClosedError: The runtime doesn't serve.
+            Exception: Whatever start-up raised; the next call tries again.
+        """
+        while True:
+            if not self.is_serving:
+                raise RuntimeClosedError("this runtime is closing; it takes no more calls")
+            lifecycle = self.live.get(agent)
+            if lifecycle is None or not lifecycle.is_ready:
+                starting = self._starting.get(agent)
+                if starting is None:
+                    starting = self.begin(agent)
+                    self._tasks.spawn(self._start_for_call(agent, starting))
+                lifecycle = await asyncio.shield(starting)
+            if lifecycle is not None and lifecycle.is_ready:
+                return lifecycle
+
+    def begin(self, agent: AgentId) -> Starting:
+        """Note that an agent is about to be started, so that others wait for it."""
+        starting: Starting = asyncio.get_running_loop().create_future()
+        self._starting[agent] = starting
+        return starting
+
+    async def _start_for_call(self, agent: AgentId, starting: Starting) -> None:
+        with contextlib.suppress(Exception):  # it reaches the caller through ``starting``
+            await self.start(agent, None, starting)
+
+    async def start(self, agent: AgentId, claimed: Activated | None, starting: Starting) -> Lifecycle | None:
+        """Build an instance and run its start-up; tells ``starting`` how it went.
+
+        Returns:
+            The instance; None if a teardown had to be finished instead.
+        """
+        try:
+            leaving = self._leaving.get(agent)
+            if leaving is not None:
+                await leaving
+            activated = claimed or await self._claim(agent)
+            lifecycle = await self._started(activated, is_woken=claimed is not None)
+        except BaseException as error:
+            self._end_start(agent, starting)
+            if not starting.done():
+                is_cancelled = isinstance(error, asyncio.CancelledError)
+                starting.set_exception(RuntimeClosedError("the runtime was closed") if is_cancelled else error)
+                starting.exception()  # seen: nobody may be waiting
+            raise
+        self._end_start(agent, starting)
+        if not starting.done():
+            starting.set_result(lifecycle)
+        return lifecycle
+
+    def _end_start(self, agent: AgentId, starting: Starting) -> None:
+        if self._starting.get(agent) is starting:
+            del self._starting[agent]
+
+    async def _claim(self, agent: AgentId) -> Activated:
+        claimed = await self._store.activate(self.node, agent)
+        if isinstance(claimed, Owner):
+            raise StoreError(f"{agent} is live in another process ({claimed.address})")
+        return claimed
+
+    async def _started(self, activated: Activated, *, is_woken: bool) -> Lifecycle | None:
+        session = Session(self._store, activated)
+        try:
+            host = self._build(session)
+            lifecycle: Lifecycle | None = getattr(host, "lifecycle", None)
+            if lifecycle is None:
+                raise ConfigurationError(f"{type(host).__name__}.__init__ must build self.lifecycle = Lifecycle(self)")
+            if not await lifecycle.start():
+                return None
+        except BaseException as error:
+            await self._fall_back(session, error)
+            raise
+        session.row.failed_starts = 0
+        session.on_change = functools.partial(self._changed, lifecycle)
+        session.on_lost = functools.partial(self._lost, lifecycle)
+        self.live[activated.lease.agent] = lifecycle
+        if not is_woken:
+            self.settle_in(lifecycle)
+        return lifecycle
+
+    def settle_in(self, lifecycle: Lifecycle) -> None:
+        """Let a live agent wait for its next alarm, or for being unused.
+
+        One woken from a backlog may be released before; the timer never hears of it then.
+        """
+        lifecycle.alarm_task = None
+        self._wakeups.arm(lifecycle)
+        self._wakeups.watch_idle(lifecycle)
+
+    def _changed(self, lifecycle: Lifecycle) -> None:
+        if lifecycle.alarm_task is None:  # which looks again at its end
+            self._wakeups.arm(lifecycle)
+
+    # --- failing
+
+    async def _fall_back(self, session: Session, error: BaseException) -> None:
+        """Give an agent whose start-up raised up again, with a later alarm so that its jobs keep a wake (SPEC 6.1)."""
+        if session.gone is not None or isinstance(error, asyncio.CancelledError):
+            session.gone = session.gone or "its start-up was cancelled"
+            return
+        row = session.row
+        row.failed_starts += 1
+        row.running = None
+        alarm_ms = session.table.alarm_ms()
+        wait = min(_FIRST_FALLBACK_MS << min(row.failed_starts - 1, 8), _LONGEST_FALLBACK_MS)
+        row.alarm_ms = None if alarm_ms is None else max(alarm_ms, self._clock.now_ms() + wait)
+        try:
+            await session.commit_row(Batch(), release=True).wait()
+        except AgentKitError:
+            self._tasks.spawn(self.revive(session.agent))
+        self._wakeups.cold(row.alarm_ms)
+
+    def _lost(self, lifecycle: Lifecycle) -> None:
+        """A commit failed: what is in memory is not what is on disk, so the instance ends and is loaded again."""
+        logger.error("%s is dropped: %s", lifecycle.session.agent, lifecycle.session.gone)
+        self.forget(lifecycle)
+        if self.is_serving:
+            self._tasks.spawn(self.revive(lifecycle.session.agent))
+
+    def lose(self, lifecycle: Lifecycle, reason: str) -> None:
+        """End an instance that can't go on, and load it again."""
+        if lifecycle.session.gone is None:
+            lifecycle.session.gone = reason
+            self._lost(lifecycle)
+
+    async def revive(self, agent: AgentId) -> None:
+        """Bring an agent back whose jobs may be due, once the store works again."""
+        wait = _FIRST_REVIVAL
+        while self.is_serving:
+            await self._clock.sleep(wait)
+            try:
+                await self.activated(agent)
+            except StoreError:
+                wait = min(wait * 2, _LONGEST_REVIVAL)
+            except Exception:
+                return  # its start-up raised: the fallback alarm is stored
+            else:
+                return
+
+    # --- leaving
+
+    async def evict(self, lifecycle: Lifecycle) -> None:
+        """Drop an instance; a call that arrives meanwhile waits and starts a new one."""
+        agent = lifecycle.session.agent
+        if self.live.get(agent) is not lifecycle:
+            return
+        del self.live[agent]
+        leaving = self._leaving[agent] = asyncio.get_running_loop().create_future()
+        try:
+            await lifecycle.leave()
+        except AgentKitError:
+            logger.exception("%s could not be given up", agent)
+        finally:
+            del self._leaving[agent]
+            leaving.set_result(None)
+            self._wakeups.cold(lifecycle.session.row.alarm_ms)
+
+    def forget(self, lifecycle: Lifecycle) -> None:
+        """Drop an instance that has given its agent up already."""
+        agent = lifecycle.session.agent
+        if self.live.get(agent) is lifecycle:
+            del self.live[agent]
+        self._wakeups.cold(lifecycle.session.row.alarm_ms)
+        lifecycle.stir()
