@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.context import in_thread
 from agentkit.errors import PayloadError, ScheduleError
-from agentkit.json_value import JsonValue, plain
+from agentkit.json_value import JsonValue, canonical, plain
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -92,8 +92,7 @@ class Callbacks:
         adapter = None if callback is None else signature(callback).adapter
         if adapter is None:
             return stored
-        dumped: JsonValue = plain(adapter.dump_python(_validated(adapter, stored), mode="json"), "payload")
-        return dumped
+        return _dumped(adapter, _validated(adapter, stored))
 
     def prepare(self, name: str, payload: JsonValue, schedule: object) -> tuple[Callback, tuple[object, ...]]:
         """Return a callback and what to call it with.
@@ -137,6 +136,12 @@ def _signature(function: Callback, is_bound: bool) -> Signature:  # noqa: FBT001
             f"callback {function.__qualname__} takes {len(required)} arguments; it may take (payload, schedule), "
             "(payload) or none"
         )
+    for parameter in parameters:
+        if parameter.kind is inspect.Parameter.KEYWORD_ONLY and parameter.default is inspect.Parameter.empty:
+            raise ScheduleError(
+                f"callback {function.__qualname__} needs {parameter.name}= by name; it may take (payload, schedule), "
+                "(payload) or none"
+            )
     takes = min(len(positional), 2)
     if any(parameter.kind is inspect.Parameter.VAR_POSITIONAL for parameter in parameters):
         takes = 2
@@ -160,11 +165,28 @@ def _adapter(function: Callback, parameter: str) -> TypeAdapter[Any] | None:
 
 
 def _validated(adapter: TypeAdapter[Any], payload: JsonValue) -> Any:
+    """Read a payload as the JSON it is: strict models take text for a date from there only."""
     from pydantic import ValidationError
 
     try:
-        return adapter.validate_python(payload)
+        return adapter.validate_json(canonical(payload))
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         path = ".".join(["payload", *(str(part) for part in first["loc"])])
         raise PayloadError(path, f"the callback's annotation refuses it: {first['msg']}") from error
+
+
+def _dumped(adapter: TypeAdapter[Any], value: Any) -> JsonValue:
+    """Return a value as JSON, provided that reading it back gives the same (SPEC 8.5)."""
+    dumped = plain(adapter.dump_python(value, mode="json", round_trip=True, by_alias=True), "payload")
+    try:
+        is_same = _validated(adapter, dumped) == value
+    except PayloadError:
+        is_same = False
+    if not is_same:
+        reason = (
+            f"is a {type(value).__name__} whose JSON form loses data (a secret, an excluded field); "
+            "keep the secret elsewhere and store a reference"
+        )
+        raise PayloadError("payload", reason)
+    return dumped

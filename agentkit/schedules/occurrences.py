@@ -7,9 +7,13 @@ from dataclasses import dataclass
 from agentkit.clock import LATEST_MS, from_ms, to_ms
 from agentkit.errors import CronError
 from agentkit.schedules.schedule import Record
+from agentkit.schedules.wall_clock import zone_named
 
 #: Most missed runs that ``catch_up="all"`` makes up for, and the highest count of skipped ones.
 MOST_MISSED = 1_000
+# Dates, weekdays and leap days come back after 28 years, from 1901 to 2099.
+_YEARS_TO_REPEAT = 28
+_FIRST_REPEATING_YEAR = 1901
 
 
 def following(record: Record, after_ms: int) -> int | None:
@@ -51,18 +55,18 @@ class Firing:
 
     Attributes:
         run_ms: The occurrence to run; None: none.
-        skipped: Occurrences left out.
+        skipped: Occurrences left out, at most 1,000.
         next_ms: When to wake again; None: never.
+        backlog_ms: The last of the missed occurrences that are made up for one by one; None if none are.
     """
 
     run_ms: int | None
     skipped: int
     next_ms: int | None
+    backlog_ms: int | None = None
 
 
-def plan_firing(
-    record: Record, due_ms: int, *, now_ms: int, serving_since_ms: int, recovered: bool
-) -> Firing:
+def plan_firing(record: Record, due_ms: int, *, now_ms: int, serving_since_ms: int, recovered: bool) -> Firing:
     """Decide which occurrence runs (SPEC 8.6).
 
     Args:
@@ -77,39 +81,99 @@ def plan_firing(
         return Firing(run_ms=due_ms, skipped=0, next_ms=after_now)
     second = following(record, due_ms)
     next_is_due = second is not None and second <= now_ms
-    is_missed = next_is_due or (due_ms < serving_since_ms and not recovered)
-    if not is_missed:
+    # A clock that was set back shows a time before the start: nothing was missed then.
+    was_down = due_ms < serving_since_ms <= now_ms and not recovered
+    if not (next_is_due or was_down):
         return Firing(run_ms=due_ms, skipped=0, next_ms=after_now)
-    missed = newest_missed(record, due_ms, now_ms) if next_is_due else [due_ms]
     match record.catch_up:
         case "skip":
+            if recovered:
+                return Firing(run_ms=due_ms, skipped=0, next_ms=second)
+            missed = newest_missed(record, due_ms, now_ms, most=MOST_MISSED)
             return Firing(run_ms=None, skipped=len(missed), next_ms=after_now)
         case "once":
+            missed = newest_missed(record, due_ms, now_ms, most=MOST_MISSED + 1)
             return Firing(run_ms=missed[-1], skipped=len(missed) - 1, next_ms=after_now)
         case "all":
-            following_ms = missed[1] if len(missed) > 1 else after_now
-            return Firing(run_ms=missed[0], skipped=0, next_ms=following_ms)
+            return _plan_backlog(record, due_ms, second, now_ms)
 
 
-def newest_missed(record: Record, due_ms: int, now_ms: int) -> list[int]:
-    """Return the occurrences from ``due_ms`` to now, the newest 1,000 at most, oldest first.
+def _plan_backlog(record: Record, due_ms: int, second: int | None, now_ms: int) -> Firing:
+    """Run the oldest missed occurrence; they are counted once, not again before each of them."""
+    if record.backlog_ms is not None and due_ms <= record.backlog_ms:
+        return Firing(run_ms=due_ms, skipped=0, next_ms=second, backlog_ms=record.backlog_ms)
+    missed = newest_missed(record, due_ms, now_ms, most=2 * MOST_MISSED)
+    kept = missed[-MOST_MISSED:]
+    return Firing(
+        run_ms=kept[0],
+        skipped=len(missed) - len(kept),
+        next_ms=following(record, kept[0]),
+        backlog_ms=kept[-1],
+    )
+
+
+def newest_missed(record: Record, due_ms: int, now_ms: int, *, most: int) -> list[int]:
+    """Return the occurrences from ``due_ms`` to now, the newest ``most`` of them, oldest first.
 
     It looks back from now over a stretch that doubles, so a year of minutes costs no more than a day of them.
     """
-    second = following(record, due_ms)
-    gap = max((second or now_ms) - due_ms, 1)
-    stretch = gap * (MOST_MISSED + 1)
+    stretch = _closest_together(record) * most
     while True:
-        start = max(due_ms - 1, now_ms - stretch)
-        found = []
+        start = max(due_ms, now_ms - stretch)
+        found = [due_ms] if start == due_ms else []
         moment = following(record, start)
         while moment is not None and moment <= now_ms:
             found.append(moment)
             moment = following(record, moment)
-        if start < due_ms:
-            # The occurrence that is due may lie off the rule by now (an edited expression); it counts all the same.
-            found = found if found and found[0] == due_ms else [due_ms, *found]
-            return found[-MOST_MISSED:]
-        if len(found) >= MOST_MISSED:
-            return found[-MOST_MISSED:]
+        if start == due_ms or len(found) >= most:
+            return found[-most:]
         stretch *= 2
+
+
+def _closest_together(record: Record) -> int:
+    """Return how many milliseconds lie between two occurrences at least."""
+    if record.type == "interval":
+        return int(record.when)
+    return 60_000 if record.type == "cron" else 1_000
+
+
+def due_after_set_back(record: Record, due_ms: int, now_ms: int) -> int | None:
+    """Return when a schedule is due by a clock that was set back to now; None: as before.
+
+    What has just run doesn't run again for a small correction: a recurring schedule is moved only when it
+    would leave out more than one occurrence. An instant that somebody named stays what it is.
+    """
+    if record.is_manual:
+        return now_ms if due_ms > now_ms else None
+    if record.type == "delayed":
+        latest_ms = now_ms + int(record.when)
+        return latest_ms if due_ms > latest_ms else None
+    if not record.is_recurring:
+        return None
+    first = following(record, now_ms)
+    second = None if first is None else following(record, first)
+    return first if second is not None and due_ms > second else None
+
+
+def set_back_start(record: Record, now_ms: int) -> None:
+    """Move a start that lies ahead, since the clock was set back, into the past; the rhythm stays."""
+    if record.first_ms is None or record.first_ms <= now_ms or record.starts_ms is not None:
+        return
+    if record.type == "interval":
+        interval = int(record.when)
+        record.first_ms -= (record.first_ms - now_ms - 1) // interval * interval
+    elif record.type == "rrule":
+        record.first_ms = _earlier_start(record, record.first_ms)
+
+
+def _earlier_start(record: Record, first_ms: int) -> int:
+    """Return a start of the same rule whole rounds of the calendar earlier, where that changes no later date."""
+    from agentkit.schedules.recurrence_text import read_rule
+
+    rule = read_rule(str(record.when))
+    wall = from_ms(first_ms).astimezone(zone_named(record.timezone))
+    year = wall.year - _YEARS_TO_REPEAT * rule.interval
+    # Counted rules depend on their start, and before 1901 the calendar repeats otherwise.
+    if rule.count is not None or year < _FIRST_REPEATING_YEAR:
+        return first_ms
+    return to_ms(wall.replace(year=year))

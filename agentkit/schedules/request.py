@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from agentkit.clock import Duration, duration_of, to_ms
 from agentkit.errors import NothingToScheduleError, ScheduleError, ScheduleNotClearError
 from agentkit.schedules.recurrence import Recurrence
-from agentkit.schedules.schedule import CatchUp, ScheduleType
+from agentkit.schedules.schedule import Record, ScheduleType
 from agentkit.schedules.wall_clock import zone_named
 
 if TYPE_CHECKING:
@@ -47,6 +47,8 @@ def read_when(when: Any, *, zone: str) -> Request:
     Raises:
         ScheduleError: It is of another kind, or no time that can be waited for.
     """
+    if not isinstance(zone, str):
+        raise ScheduleError(f'timezone must be an IANA name such as "Europe/Berlin", got {zone!r}')
     zone_named(zone)
     match when:
         case bool():
@@ -76,17 +78,50 @@ def read_interval(interval: Duration) -> Every:
     Raises:
         ScheduleError: It is outside of that.
     """
-    duration = _duration(interval, "interval")
+    duration = read_duration(interval, "interval")
     if not timedelta(seconds=1) <= duration <= _LONGEST:
         raise ScheduleError(f"interval must be 1 s to ten years, got {interval!r}")
     return Every(-(-duration // _MILLISECOND) * _MILLISECOND)
 
 
-def check_catch_up(value: CatchUp) -> CatchUp:
-    """Return a catch-up policy, or raise ``ScheduleError``."""
-    if value not in ("once", "skip", "all"):
-        raise ScheduleError(f'catch_up must be "once", "skip" or "all", got {value!r}')
-    return value
+def read_duration(value: Duration, name: str) -> timedelta:
+    """Read seconds or a timedelta.
+
+    Raises:
+        ScheduleError: It is neither, or not finite.
+    """
+    try:
+        return duration_of(value, name)
+    except (ValueError, TypeError) as error:
+        raise ScheduleError(str(error)) from None
+
+
+def check_options(record: Record) -> None:
+    """Check what says how a schedule goes on.
+
+    Raises:
+        ScheduleError: An option has a value that it can't have, or means nothing for a one-shot.
+    """
+    if record.catch_up not in ("once", "skip", "all"):
+        raise ScheduleError(f'catch_up must be "once", "skip" or "all", got {record.catch_up!r}')
+    count: Any = record.count
+    key: Any = record.key
+    if count is not None and (isinstance(count, bool) or not isinstance(count, int) or count < 1):
+        raise ScheduleError(f"count must be a whole number of 1 or more, got {count!r}; leave it out for no end")
+    if key is not None and (not isinstance(key, str) or not key.strip()):
+        raise ScheduleError(f"key must be a text that is not blank, got {key!r}; leave it out for none")
+    if record.is_recurring:
+        return
+    options = {
+        "starts_at": record.starts_ms,
+        "until": record.until_ms,
+        "count": count,
+        "catch_up": None if record.catch_up == "once" else record.catch_up,
+    }
+    for name, value in options.items():
+        if value is not None:
+            message = f"{name} is for schedules that run again and again; a {record.type} one runs once, however late"
+            raise ScheduleError(message)
 
 
 def _read_cron(expression: str, zone: str) -> Request:
@@ -115,6 +150,8 @@ def _read_plan(plan: ParsedSchedule, zone: str) -> Request:
     else:
         when = Recurrence(timing.rrule, timing.timezone)
     request = read_when(when, zone=zone)
+    if timing.type in ("delayed", "scheduled"):
+        return request
     return Request(
         type=request.type,
         when=request.when,
@@ -133,14 +170,7 @@ def _instant(when: datetime) -> int:
 
 
 def _delay_ms(when: Duration) -> int:
-    delay = _duration(when, "delay")
+    delay = read_duration(when, "delay")
     if delay < timedelta(0):
         raise ScheduleError(f"delay must not be negative, got {when!r}; for a moment pass an aware datetime")
     return -(-delay // _MILLISECOND)
-
-
-def _duration(value: Duration, name: str) -> timedelta:
-    try:
-        return duration_of(value, name)
-    except (ValueError, TypeError) as error:
-        raise ScheduleError(str(error)) from None

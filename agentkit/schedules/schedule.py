@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
 from agentkit.clock import from_ms, to_ms
+from agentkit.errors import ScheduleError
 from agentkit.retry import RetryPolicy
 
 ScheduleType: TypeAlias = Literal["delayed", "scheduled", "cron", "interval", "rrule"]
@@ -88,7 +89,8 @@ class Record:
 
     Attributes:
         when: The delay or interval in ms, the instant in ms, the expression or the rule: as it was given.
-        first_ms: Where an interval's grid or a rule's recurrence begins.
+        first_ms: Where an interval's grid or a rule's recurrence begins; when a delay is over.
+        backlog_ms: The last of the missed occurrences that are being made up for.
         skipped: Occurrences left out since the last run.
         is_manual: Its present due time is a ``run_now``, not an occurrence.
     """
@@ -100,6 +102,7 @@ class Record:
     key: str | None = None
     catch_up: CatchUp = "once"
     first_ms: int | None = None
+    backlog_ms: int | None = None
     starts_ms: int | None = None
     until_ms: int | None = None
     remaining: int | None = None
@@ -133,6 +136,7 @@ _DEFAULTS: dict[str, Any] = {
     "key": None,
     "catch_up": "once",
     "first_ms": None,
+    "backlog_ms": None,
     "starts_ms": None,
     "until_ms": None,
     "remaining": None,
@@ -185,5 +189,16 @@ def to_schedule(
 
 
 def moment_ms(moment: datetime | None, name: str) -> int | None:
-    """Return an optional moment in milliseconds."""
-    return None if moment is None else to_ms(moment, name)
+    """Return an optional moment in milliseconds.
+
+    Raises:
+        ScheduleError: It is naive, or no datetime at all.
+    """
+    if moment is None:
+        return None
+    if not isinstance(moment, datetime):
+        raise ScheduleError(f"{name} must be an aware datetime, got {moment!r}")
+    try:
+        return to_ms(moment, name)
+    except ValueError as error:
+        raise ScheduleError(str(error)) from None

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, TypeAlias
 
 from agentkit.capability import Capability
 from agentkit.clock import LATEST_MS, Duration, duration_of, from_ms, to_ms
@@ -19,8 +19,15 @@ from agentkit.options import AgentOptions
 from agentkit.retry import RetryPolicy
 from agentkit.schedules.callbacks import Callback, Callbacks, call
 from agentkit.schedules.history import ScheduleRun, to_run
-from agentkit.schedules.occurrences import following, plan_firing
-from agentkit.schedules.request import When, check_catch_up, read_interval, read_when
+from agentkit.schedules.occurrences import (
+    MOST_MISSED,
+    Firing,
+    due_after_set_back,
+    following,
+    plan_firing,
+    set_back_start,
+)
+from agentkit.schedules.request import When, check_options, read_duration, read_interval, read_when
 from agentkit.schedules.schedule import CatchUp, Record, Schedule, ScheduleType, moment_ms, to_schedule
 from agentkit.schedules.wall_clock import zone_named
 from agentkit.store.store import JobRow
@@ -31,6 +38,9 @@ _CHANNEL = "agents:schedule"
 _KEY_PREFIX = "key:"
 _TIMEZONE = "timezone"
 OnError = Callable[[Exception], Awaitable[None]]
+# Inside the class, list is the method.
+Moments: TypeAlias = list[datetime]
+Runs: TypeAlias = list[ScheduleRun]
 
 
 class Scheduler(Capability):
@@ -59,15 +69,17 @@ class Scheduler(Capability):
             host: Whose methods are callbacks as well.
             retry: For schedules that bring no policy of their own.
             hung_timeout: After so many seconds a run is reported as slow.
-            on_error: Called with the last error of a run that failed for good.
+            on_error: Called with the last error of a run that failed for good; by default the host's ``on_error``.
             options: The agent's options: time zone and quotas.
         """
         self._callbacks = Callbacks(callbacks, host)
         self._retry = retry or RetryPolicy()
         self._hung_timeout = duration_of(hung_timeout, "hung_timeout")
-        self._on_error = on_error
+        self._on_error: OnError | None = on_error or getattr(host, "on_error", None)
         self._options = options or AgentOptions()
         self._warned: set[str] = set()
+        # The occurrence under way, by its run id: later attempts go by what the first one found.
+        self._begun: tuple[str, Firing] | None = None
 
     # --- making schedules
 
@@ -110,7 +122,7 @@ class Scheduler(Capability):
             QuotaError: The agent has ``options.max_schedules`` already.
         """
         name = self._callbacks.name_of(callback)
-        zone = timezone or await self.timezone()
+        zone = await self.timezone() if timezone is None else timezone
         request = read_when(when, zone=zone)
         record = Record(
             type=request.type,
@@ -118,11 +130,12 @@ class Scheduler(Capability):
             timezone=request.timezone,
             payload=self._callbacks.checked(name, payload),
             key=key,
-            catch_up=check_catch_up(catch_up),
-            starts_ms=moment_ms(starts_at, "starts_at") or request.starts_ms,
-            until_ms=moment_ms(until, "until") or request.until_ms,
+            catch_up=catch_up,
+            starts_ms=request.starts_ms if starts_at is None else moment_ms(starts_at, "starts_at"),
+            until_ms=request.until_ms if until is None else moment_ms(until, "until"),
             count=request.count if count is None else count,
         )
+        check_options(record)
         return await self._make(record, name, retry=retry, idempotent=idempotent, timeout=timeout)
 
     async def every(
@@ -148,12 +161,10 @@ class Scheduler(Capability):
         timeout: Duration | None,
     ) -> Schedule:
         now_ms = self._now_ms()
-        if record.count is not None and (isinstance(record.count, bool) or record.count < 1):
-            raise ScheduleError(f"count must be 1 or more, got {record.count!r}")
         record.remaining = record.count
         options = self._job_options(record.type, retry, timeout)
         key = record.key
-        existing = self._named(key) if key is not None else None
+        existing = None if key is None else self.lifecycle.jobs.row(_KEY_PREFIX + key)
         if key is None and (record.is_recurring if idempotent is None else idempotent):
             existing = self._match(record, callback)
             if existing is not None:
@@ -163,15 +174,13 @@ class Scheduler(Capability):
             await self.lifecycle.jobs.rearm()
             return self._schedule(existing)
         due_ms = self._first_due(record, now_ms)
-        if existing is not None and _record(existing).is_paused:
-            record.is_paused, due_ms = True, LATEST_MS
+        if existing is not None:
+            due_ms = self._taken_over(existing, record, due_ms)
         if existing is None:
             self._check_quota()
-            self._warn_of_piling_up(record, callback, idempotent)
+            self._warn_of_piling_up(record, callback, idempotent=idempotent)
         id = None if key is None else _KEY_PREFIX + key
-        text = to_text(
-            record.to_json(), "payload", limit=self._options.max_payload_bytes, quota="max_payload_bytes"
-        )
+        text = to_text(record.to_json(), "payload", limit=self._options.max_payload_bytes, quota="max_payload_bytes")
         row = await self.lifecycle.jobs.push_row(callback, due_ms, text, id=id, options=options)
         schedule = self._schedule(row)
         self._tell("schedule:create", row)
@@ -180,7 +189,10 @@ class Scheduler(Capability):
     def _first_due(self, record: Record, now_ms: int) -> int:
         """Return when a new schedule first runs: strictly in the future for recurring ones."""
         if record.type == "delayed":
-            return min(now_ms + int(record.when), LATEST_MS)
+            record.first_ms = now_ms + int(record.when)
+            if record.first_ms > LATEST_MS:
+                raise ScheduleError(f"delay {int(record.when) * _MILLISECOND} reaches beyond the year 9999")
+            return record.first_ms
         if record.type == "scheduled":
             return int(record.when)
         starts = record.starts_ms
@@ -190,13 +202,18 @@ class Scheduler(Capability):
             record.first_ms = now_ms if starts is None else starts
         due_ms = following(record, now_ms)
         if due_ms is None:
-            raise ScheduleError(f"{record.type} {record.when!r} never runs within starts_at, until and today")
+            bounds = {"starts_at": record.starts_ms, "until": record.until_ms}
+            given = [f"{name} {from_ms(bound).isoformat()}" for name, bound in bounds.items() if bound is not None]
+            reason = f"with {' and '.join(given)}; choose other bounds" if given else "any more; choose another rule"
+            raise ScheduleError(f"{record.type} {record.when!r} never runs {reason}")
         return due_ms
 
     def _job_options(self, type: ScheduleType, retry: RetryPolicy | None, timeout: Duration | None) -> str:
-        limit = None if timeout is None else duration_of(timeout, "timeout")
+        limit = None if timeout is None else read_duration(timeout, "timeout")
         if limit is not None and limit <= timedelta(0):
-            raise ScheduleError(f"timeout must be more than 0 s, got {timeout!r}")
+            raise ScheduleError(f"timeout must be more than 0 s, got {timeout!r}; leave it out for none")
+        if retry is not None and not isinstance(retry, RetryPolicy):
+            raise ScheduleError(f"retry must be a RetryPolicy, as in RetryPolicy(max_attempts=5), got {retry!r}")
         return JobOptions(
             retry=(retry or RetryPolicy()).filled_from(self._retry),
             single_flight=type == "interval",
@@ -229,27 +246,32 @@ class Scheduler(Capability):
         )
 
     def _same_payload(self, found: Record, record: Record, callback: str) -> bool:
-        if found.payload == record.payload:
-            return canonical(found.payload) == canonical(record.payload)
+        if canonical(found.payload) == canonical(record.payload):
+            return True
         try:
-            return self._callbacks.checked(callback, found.payload) == record.payload
+            return canonical(self._callbacks.checked(callback, found.payload)) == canonical(record.payload)
         except PayloadError:
             return False
 
-    def _named(self, key: str) -> JobRow | None:
-        if not key.strip():
-            raise ScheduleError("key must not be blank; leave it out for none")
-        return self.lifecycle.jobs.row(_KEY_PREFIX + key)
+    def _taken_over(self, row: JobRow, record: Record, due_ms: int) -> int:
+        """Return when the successor of a key's schedule is due: paused as that was, and in the same rhythm."""
+        found = _record(row)
+        if record.is_recurring and found.identity() == record.identity():
+            # A payload that changes with every deploy must not keep a long interval from ever ending.
+            record.first_ms, record.remaining, record.skipped = found.first_ms, found.remaining, found.skipped
+            if not found.is_paused and row.due_ms > self._now_ms():
+                due_ms = row.due_ms
+        if found.is_paused:
+            record.is_paused, due_ms = True, LATEST_MS
+        return due_ms
 
     def _check_quota(self) -> None:
         limit = self._options.max_schedules
         count = len(self.lifecycle.jobs.rows())
         if count >= limit:
-            raise QuotaError(
-                "max_schedules", limit, f"{self.lifecycle.name!r} has {count:,} schedules already"
-            )
+            raise QuotaError("max_schedules", limit, f"{self.lifecycle.name!r} has {count:,} schedules already")
 
-    def _warn_of_piling_up(self, record: Record, callback: str, idempotent: bool | None) -> None:
+    def _warn_of_piling_up(self, record: Record, callback: str, *, idempotent: bool | None) -> None:
         """SPEC 8.9: a one-shot made at every start piles up."""
         if record.is_recurring or idempotent or record.key or not self.lifecycle.is_starting:
             return
@@ -276,19 +298,19 @@ class Scheduler(Capability):
         start: datetime | None = None,
         end: datetime | None = None,
     ) -> list[Schedule]:
-        """Return schedules by next run, paused ones last; ``start`` (in) and ``end`` (out) bound the next run."""
+        """Return schedules by next run, paused ones last; ``start`` (in) and ``end`` (out) bound the next run.
+
+        Raises:
+            ScheduleError: A bound is naive.
+        """
         name = self._callbacks.name_of(callback) if callable(callback) else callback
         start_ms, end_ms = moment_ms(start, "start"), moment_ms(end, "end")
         found = []
         for row in self.lifecycle.jobs.rows():
             if (id is not None and row.id != id) or (name is not None and row.function != name):
                 continue
-            if (start_ms is not None and row.due_ms < start_ms) or (
-                end_ms is not None and row.due_ms >= end_ms
-            ):
-                continue
             schedule = self._schedule(row)
-            if type is None or schedule.type == type:
+            if (type is None or schedule.type == type) and _is_between(row, schedule, start_ms, end_ms):
                 found.append(schedule)
         return found
 
@@ -320,16 +342,16 @@ class Scheduler(Capability):
         if not record.is_paused:
             return True
         record.is_paused, record.is_manual = False, False
-        due_ms = self._resumed_due(record, row)
+        due_ms = self._resumed_due(record)
         if due_ms is None:
             await self.lifecycle.jobs.cancel(id)
         else:
             await self.lifecycle.jobs.put_row(row._replace(due_ms=due_ms, payload=_text(record)))
         return True
 
-    def _resumed_due(self, record: Record, row: JobRow) -> int | None:
+    def _resumed_due(self, record: Record) -> int | None:
         if record.type == "delayed":
-            return row.created_ms + int(record.when)
+            return record.first_ms
         if record.type == "scheduled":
             return int(record.when)
         return following(record, self._now_ms())
@@ -347,7 +369,7 @@ class Scheduler(Capability):
         await self.lifecycle.jobs.put_row(row._replace(due_ms=self._now_ms(), payload=_text(record)))
         return True
 
-    async def next_runs(self, id: str, n: int = 5) -> list[datetime]:
+    async def next_runs(self, id: str, n: int = 5) -> Moments:
         """Return the next ``n`` moments at which a schedule will run; fewer if it ends before."""
         row = self.lifecycle.jobs.row(id)
         if row is None or _record(row).is_paused:
@@ -361,7 +383,7 @@ class Scheduler(Capability):
             moments.append(next_ms)
         return [from_ms(moment) for moment in moments[:wanted]]
 
-    async def history(self, limit: int = 100) -> list[ScheduleRun]:
+    async def history(self, limit: int = 100) -> Runs:
         """Return the latest runs, newest first."""
         return [to_run(row) for row in await self.lifecycle.history(limit) if row.owner == self.id]
 
@@ -387,23 +409,17 @@ class Scheduler(Capability):
         """Call the callback of a schedule that is due, and say when it is due again."""
         job = context.job
         record = Record(**job.payload)
-        run_ms, next_ms = to_ms(context.due_at), None
-        skipped = 0
+        run_ms, next_ms, skipped = to_ms(context.due_at), None, record.skipped
         if record.is_recurring:
-            firing = plan_firing(
-                record,
-                run_ms,
-                now_ms=self._now_ms(),
-                serving_since_ms=to_ms(context.serving_since),
-                recovered=context.recovered or context.attempt > 1,
-            )
-            next_ms, skipped = firing.next_ms, firing.skipped
+            firing = self._plan(context, record)
+            next_ms, record.backlog_ms = firing.next_ms, firing.backlog_ms
+            skipped = min(record.skipped + firing.skipped, MOST_MISSED)
             if firing.run_ms is None:
-                record.skipped += skipped
-                self._tell_context("schedule:skip", context, {"skipped": skipped})
+                record.skipped = skipped
+                self._tell_context("schedule:skip", context, {"skipped": firing.skipped})
                 return self._next(record, next_ms)
             run_ms = firing.run_ms
-        schedule = self._firing(context, record, run_ms, next_ms, record.skipped + skipped)
+        schedule = self._firing(context, record, run_ms, next_ms, skipped)
         self._tell_context(
             "schedule:execute" if context.attempt == 1 else "schedule:retry",
             context,
@@ -411,6 +427,20 @@ class Scheduler(Capability):
         )
         await self._call(job.function, record, schedule)
         return self._after_run(record, next_ms)
+
+    def _plan(self, context: JobContext, record: Record) -> Firing:
+        """Decide what runs, once an occurrence: an attempt later than the first doesn't move on to another."""
+        if context.attempt > 1 and self._begun is not None and self._begun[0] == context.run_id:
+            return self._begun[1]
+        firing = plan_firing(
+            record,
+            to_ms(context.due_at),
+            now_ms=self._now_ms(),
+            serving_since_ms=to_ms(context.serving_since),
+            recovered=context.recovered or context.attempt > 1,
+        )
+        self._begun = (context.run_id, firing)
+        return firing
 
     async def _call(self, callback: str, record: Record, schedule: Schedule) -> None:
         try:
@@ -431,17 +461,32 @@ class Scheduler(Capability):
             except Exception:
                 logger.exception("on_error raised")
         record = Record(**context.job.payload)
-        next_ms = None
-        if record.is_recurring:
-            next_ms = following(record, max(self._now_ms(), to_ms(context.due_at)))
-        return self._after_run(record, next_ms)
+        if not record.is_recurring:
+            return None
+        if self._begun is not None and self._begun[0] == context.run_id:
+            firing = self._begun[1]
+            record.backlog_ms = firing.backlog_ms
+            return self._after_run(record, firing.next_ms)
+        return self._after_run(record, following(record, max(self._now_ms(), to_ms(context.due_at))))
 
     async def on_job_skipped(self, context: JobContext) -> RescheduleAt | None:
         """Leave an occurrence out whose predecessor is still running."""
         record = Record(**context.job.payload)
-        record.skipped += 1
+        record.skipped = min(record.skipped + 1, MOST_MISSED)
         self._tell_context("schedule:skip", context, {"skipped": 1})
         return self._next(record, following(record, self._now_ms()))
+
+    async def on_clock_set_back(self) -> None:
+        """Move what would wait until the clock is where it was before it was set back."""
+        now_ms = self._now_ms()
+        for row in self.lifecycle.jobs.rows():
+            record = _record(row)
+            if record.is_paused and not record.is_manual:
+                continue
+            set_back_start(record, now_ms)
+            due_ms = due_after_set_back(record, row.due_ms, now_ms)
+            if due_ms is not None:
+                await self.lifecycle.jobs.put_row(row._replace(due_ms=due_ms, payload=_text(record)))
 
     def on_set_aside(self, row: JobRow) -> JobRow | None:
         """Keep a recurring schedule, paused, when its job is sealed or poisoned (SPEC 7.5)."""
@@ -464,9 +509,7 @@ class Scheduler(Capability):
         record.is_manual = False
         return None if next_ms is None else RescheduleAt(from_ms(next_ms), record.to_json())
 
-    def _firing(
-        self, context: JobContext, record: Record, run_ms: int, next_ms: int | None, skipped: int
-    ) -> Schedule:
+    def _firing(self, context: JobContext, record: Record, run_ms: int, next_ms: int | None, skipped: int) -> Schedule:
         job = context.job
         schedule = to_schedule(
             record,
@@ -506,6 +549,16 @@ class Scheduler(Capability):
 
 
 _DEFAULT_HUNG = timedelta(seconds=30)
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+def _is_between(row: JobRow, schedule: Schedule, start_ms: int | None, end_ms: int | None) -> bool:
+    """Tell whether the next run is within bounds; without bounds a paused one is, too."""
+    if start_ms is None and end_ms is None:
+        return True
+    if schedule.next_run is None:
+        return False
+    return (start_ms is None or row.due_ms >= start_ms) and (end_ms is None or row.due_ms < end_ms)
 
 
 def _record(row: JobRow) -> Record:
