@@ -85,9 +85,12 @@ class Agent(DurableObject, Generic[StateT]):
         return state
 
     async def set_state(self, new: StateT, *, source: Any = None) -> None:
-        """Validate and store the state, then call ``on_state_changed(state, source)``; durable on return."""
+        """Validate and store the state, then call ``on_state_changed(state, source)``; durable on return.
+
+        Inside ``transaction()`` both happen when the block is left.
+        """
         state = await self._state.set(new)
-        await self.on_state_changed(state, source)
+        await self.lifecycle.session.once_committed(lambda: self.on_state_changed(state, source))
 
     def transaction(self) -> AbstractAsyncContextManager[None]:
         """Commit storage, state and job changes made in the block together, or none of them.

@@ -63,8 +63,7 @@ class AlarmService:
         """Fire until nothing of an agent is due."""
         try:
             while lifecycle.session.gone is None and self._hosting.is_serving:
-                async with self._isolation.turn(alone=lifecycle.alarm.is_suspect):
-                    went_through = await lifecycle.fire(release=release)
+                went_through = await self._fire(lifecycle, release=release)
                 alarm_ms = lifecycle.session.row.alarm_ms
                 if not went_through or alarm_ms is None or alarm_ms > self._clock.now_ms():
                     break
@@ -80,6 +79,17 @@ class AlarmService:
                 lifecycle.armed_ms = None
                 self._hosting.settle_in(lifecycle)
                 lifecycle.stir()
+
+    async def _fire(self, lifecycle: Lifecycle, *, release: bool) -> bool:
+        """Fire once, an agent under suspicion with no other's alarm beside it."""
+        alone = lifecycle.alarm.is_suspect
+        async with self._isolation.turn(alone=alone):
+            if not alone:
+                return await lifecycle.fire(release=release)
+            await self._store.suspect(self._hosting.node, lifecycle.session.lease)
+            went_through = await lifecycle.fire(release=release)
+            await self._store.suspect(self._hosting.node, None)
+            return went_through
 
     async def _claim(self) -> None:
         """Wake agents that are due and not live, in waves."""

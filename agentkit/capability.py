@@ -100,6 +100,9 @@ class Capability:
     async def on_memory_limit(self, context: MemoryLimitContext) -> None:
         """Run after a memory-limit reset."""
 
+    async def on_clock_set_back(self) -> None:
+        """Run when the wall clock was set back: moments that were derived from it may lie too far ahead."""
+
     async def on_evict(self) -> None:
         """Run before the instance is dropped."""
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-#: Year 9999 in milliseconds: later than anything that can be asked for.
+#: The first and the last moment that a ``datetime`` can tell, in milliseconds.
+EARLIEST_MS = -62_135_596_800_000
 LATEST_MS = 253_402_300_799_000
 #: A timer never trusts the event loop for longer than this; after a suspend or a step of the wall
 #: clock it notices within that time (SPEC 6.7).
@@ -41,6 +41,9 @@ class Clock(Protocol):
     async def sleep(self, duration: Duration) -> None:
         """Wait for a duration (seconds or timedelta)."""
 
+    def on_set_back(self, callback: Callable[[], None]) -> Timer:
+        """Call back whenever the wall clock was set back by more than a second, until cancelled."""
+
 
 class SystemClock:
     """The machine's wall clock and the running event loop's timers."""
@@ -60,6 +63,30 @@ class SystemClock:
     async def sleep(self, duration: Duration) -> None:
         """See ``Clock``."""
         await asyncio.sleep(seconds_of(duration))
+
+    def on_set_back(self, callback: Callable[[], None]) -> Timer:
+        """See ``Clock``: noticed within 30 s, by the clock that can't be set."""
+        return _SetBackWatch(callback)
+
+
+class _SetBackWatch:
+    """Compares the wall clock with the monotonic one, now and then."""
+
+    __slots__ = ("_ahead", "_callback", "_handle")
+
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self._callback = callback
+        self._ahead = time.time() - time.monotonic()
+        self._handle = asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._check)
+
+    def _check(self) -> None:
+        before, self._ahead = self._ahead, time.time() - time.monotonic()
+        self._handle = asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._check)
+        if self._ahead < before - 1.0:
+            self._callback()
+
+    def cancel(self) -> None:
+        self._handle.cancel()
 
 
 class _LoopTimer:
@@ -123,7 +150,7 @@ def to_ms(moment: datetime, name: str = "datetime") -> int:
             'add one, as in datetime(2027, 1, 31, 9, 0, tzinfo=ZoneInfo("Europe/Berlin"))'
         )
         raise ValueError(message)
-    return math.ceil((moment - EPOCH) / _MILLISECOND)
+    return -((EPOCH - moment) // _MILLISECOND)
 
 
 _MILLISECOND = timedelta(milliseconds=1)

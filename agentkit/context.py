@@ -118,9 +118,9 @@ def from_thread(coroutine: Coroutine[Any, Any, T]) -> T:
         LookupError: Outside of a thread that agentkit started.
     """
     frame = _frame.get()
-    if frame is None:
+    if frame is None or _is_in_a_loop():
         coroutine.close()
-        message = "from_thread() works only in a plain-function job or callback of an agent"
+        message = "from_thread() works only in the thread of a plain-function job or callback; in a coroutine use await"
         raise LookupError(message)
     context = copy_context()
     done: threading.Event = threading.Event()
@@ -134,6 +134,14 @@ def from_thread(coroutine: Coroutine[Any, Any, T]) -> T:
     frame.loop.call_soon_threadsafe(start)
     done.wait()
     return box[0].result()
+
+
+def _is_in_a_loop() -> bool:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return False
+    return True
 
 
 async def in_thread(function: Callable[..., T], *arguments: object) -> T:

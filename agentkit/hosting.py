@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable
 from typing import Protocol
 
+from agentkit import context
 from agentkit.clock import Clock
 from agentkit.errors import AgentKitError, ConfigurationError, RuntimeClosedError, StoreError
 from agentkit.host import DurableObject
@@ -69,6 +70,11 @@ class Hosting:
         self._starting: dict[AgentId, Starting] = {}
         self._leaving: dict[AgentId, asyncio.Future[None]] = {}
 
+    @property
+    def takes_calls(self) -> bool:
+        """It serves; while it drains, work that is under way may still call other agents."""
+        return self.is_serving or context.current_frame() is not None
+
     # --- coming to life
 
     async def activated(self, agent: AgentId) -> Lifecycle:
@@ -79,7 +85,7 @@ class Hosting:
             Exception: Whatever start-up raised; the next call tries again.
         """
         while True:
-            if not self.is_serving:
+            if not self.takes_calls:
                 raise RuntimeClosedError("this runtime is closing; it takes no more calls")
             lifecycle = self.live.get(agent)
             if lifecycle is None or not lifecycle.is_ready:

@@ -19,6 +19,10 @@ class IdSource:
         self._random = random or Random()
         self._last = 0
 
+    def follow(self, id: str) -> None:
+        """Make ids later than this one from now on, whatever the clock says."""
+        self._last = max(self._last, int(id, 16))
+
     def new(self) -> str:
         """Return an id later than every other of this source."""
         made = self._clock.now_ms() << _RANDOM_BITS | self._random.getrandbits(_RANDOM_BITS)

@@ -121,7 +121,7 @@ def _plain_model(value: Any, where: str) -> JsonValue:
     adapter: TypeAdapter[Any] = TypeAdapter(type(value))
     try:
         dumped = adapter.dump_python(value, mode="json", round_trip=True, by_alias=True)
-        same = adapter.validate_python(dumped) == value
+        same = adapter.validate_json(_encode(plain(dumped, where))) == value
     except ValueError as error:
         raise PayloadError(where, f"does not survive a JSON round trip: {error}") from error
     if not same:

@@ -262,6 +262,12 @@ class Lifecycle:
         """The host wants to know of each alarm."""
         return type(self.host).on_alarm is not DurableObject.on_alarm
 
+    async def clock_set_back(self) -> None:
+        """Let the capabilities look at their moments again."""
+        with self._entered():
+            for capability in self._capabilities.values():
+                await self._guarded("on_clock_set_back", capability.on_clock_set_back)
+
     async def leave(self) -> None:
         """Tell the capabilities and give the agent up."""
         with self._entered():

@@ -32,6 +32,7 @@ HostT = TypeVar("HostT", bound=DurableObject)
 
 _LONGEST_NAME = 1_024
 _CANCEL_GRACE = 5.0
+_STRETCH = 256
 
 
 class Runtime:
@@ -132,17 +133,20 @@ class Runtime:
         )
         self._wakeups.start(on_due=self._alarms.due, on_idle=self._fallen_idle, on_cold=self._alarms.cold_due)
         self._wakeups.cold(self._clock.now_ms())
+        self._set_back = self._clock.on_set_back(self._clock_set_back)
         await self._warn_of_unknown_classes()
         self._tasks.spawn(self._repair_alarms(self._hosting))
 
     async def close(self) -> None:
         """Stop taking work, let what runs finish within ``shutdown_grace``, cancel the rest, close the store."""
-        hosting, self._hosting = self._hosting, None
-        if hosting is None:
+        hosting = self._hosting
+        if hosting is None or not hosting.is_serving:
             return
         hosting.is_serving = False
         self._wakeups.close()
+        self._set_back.cancel()
         await self._drain(hosting)
+        self._hosting = None
         with contextlib.suppress(StoreError):
             await self._store.leave(hosting.node)
         await self._store.close()
@@ -202,6 +206,7 @@ class Runtime:
             return
         hosting.is_serving = False
         self._wakeups.close()
+        self._set_back.cancel()
         self._store.kill(hosting.node)
         for lifecycle in hosting.live.values():
             lifecycle.abandon("the process crashed")
@@ -216,7 +221,7 @@ class Runtime:
             AgentNameError: No agent can have this name.
             ConfigurationError: The runtime was not given the class.
         """
-        return cast(HostT, stub_class(cls)(self._agent(cls, name), self.invoke))
+        return cast(HostT, stub_class(cast(Any, cls))(self._agent(cls, name), self.invoke))
 
     async def activate(self, cls: type[DurableObject], name: str) -> None:
         """Run an agent's start-up now, if it isn't live."""
@@ -228,7 +233,7 @@ class Runtime:
         lifecycle = hosting.live.get(self._agent(cls, name))
         if lifecycle is None:
             return False
-        await lifecycle.until(lambda: lifecycle.is_idle or lifecycle.session.gone is not None)
+        await lifecycle.until(lambda: lifecycle.is_resting or lifecycle.session.gone is not None)
         await hosting.evict(lifecycle)
         return True
 
@@ -246,7 +251,7 @@ class Runtime:
         self, agent: AgentId, method: str, arguments: tuple[Any, ...], keywords: dict[str, Any]
     ) -> Coroutine[Any, Any, Any]:
         """Call a method of an agent, activating it if need be."""
-        if self._hosting is not None:
+        if self._hosting is not None and self._hosting.takes_calls:
             lifecycle = self._hosting.live.get(agent)
             if lifecycle is not None and lifecycle.is_ready:
                 return lifecycle.call(method, arguments, keywords, self._invoke_cold)
@@ -273,6 +278,8 @@ class Runtime:
         return AgentId(stored, checked_name(name))
 
     def _build(self, session: Session) -> DurableObject:
+        for row in session.table:
+            self._ids.follow(row.run_id)
         given = AgentContext(
             name=session.agent.name,
             deps=self._deps,
@@ -296,6 +303,28 @@ class Runtime:
         while after is not None and hosting.is_serving:
             after = await self._store.repair_alarms(after)
         self._alarms.cold_due()
+
+    def _clock_set_back(self) -> None:
+        if self._hosting is not None:
+            logger.warning("the clock was set back to %s; schedules are looked at again", self._clock.now())
+            self._tasks.spawn(self._look_again(self._hosting))
+
+    async def _look_again(self, hosting: Hosting) -> None:
+        """Let every agent that waits for an alarm derive its moments from the clock as it is now."""
+        for lifecycle in list(hosting.live.values()):
+            await lifecycle.clock_set_back()
+        after = 0
+        while hosting.is_serving:
+            stretch = await self._store.waiting(list(self._classes), after, _STRETCH)
+            if not stretch:
+                return
+            for _, agent in stretch:
+                with contextlib.suppress(Exception):  # its start-up raised: that is logged at its alarm
+                    lifecycle = await hosting.activated(agent)
+                    await lifecycle.clock_set_back()
+                    if lifecycle.is_idle:
+                        await hosting.evict(lifecycle)
+            after = stretch[-1][0]
 
     async def _warn_of_unknown_classes(self) -> None:
         for name in await self._store.classes_waiting():

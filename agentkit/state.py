@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +12,9 @@ from agentkit.store.session import Session
 
 
 class State:
-    """The state as its model reads it; read once a stored text, not once a look."""
+    """The state as its model reads it. Each look gives a copy of its own: changing it changes nothing stored."""
 
-    __slots__ = ("_initial", "_max_value_bytes", "_migrate", "_model", "_session", "_text", "_value")
+    __slots__ = ("_initial", "_max_value_bytes", "_migrate", "_model", "_session")
 
     def __init__(
         self,
@@ -29,8 +30,6 @@ class State:
         self._initial = initial
         self._migrate = migrate
         self._max_value_bytes = max_value_bytes
-        self._text: str | None = None
-        self._value: Any = None
 
     def get(self) -> Any:
         """Return the stored state, or the initial one.
@@ -39,12 +38,7 @@ class State:
             StateError: It no longer fits the model.
         """
         text = self._session.state()
-        if text is None:
-            return self._initial
-        if text != self._text:
-            self._value = self._read(text)
-            self._text = text
-        return self._value
+        return copy.deepcopy(self._initial) if text is None else self._read(text)
 
     async def set(self, new: Any) -> Any:
         """Validate and store a state; returns it as the model reads it."""

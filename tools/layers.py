@@ -50,7 +50,9 @@ DOORS = {
     "psycopg": ("store/postgres.py",),
     "pydantic": ("*",),
     "pytest": ("testing/*",),
+    "pytest_asyncio": ("testing/*",),
     "starlette": ("server/*",),
+    "typing_extensions": ("agent.py",),
     "uvicorn": ("server/*",),
 }
 

@@ -14,7 +14,7 @@ from agentkit import context
 from agentkit.clock import Clock, from_ms
 from agentkit.context import Work
 from agentkit.errors import JobError, JobTimeoutError
-from agentkit.jobs.failures import FinalFailure, InvalidPayload, is_memory_limit, is_platform
+from agentkit.jobs.failures import FinalFailure, InvalidPayload, LeftOut, is_memory_limit, is_platform
 from agentkit.jobs.job import Job, JobContext
 from agentkit.jobs.outcome import JobOutcome, RescheduleAt, YieldNow
 from agentkit.options import AgentOptions
@@ -111,7 +111,10 @@ class Dispatcher:
             run = self._context(job, row, attempt)
             work = Work(f"job {job.id!r} of {self._session.agent}")
             try:
-                returned = await self._attempt(handler, run, work)
+                returned = await self._uncancelled(handler, run, work)
+            except LeftOut as left_out:
+                reason = JobError(f"skipped: {left_out}")
+                return RunResult(kind="skipped", outcome=left_out.outcome, attempts=0, error=reason)
             except InvalidPayload as error:
                 return RunResult(kind="orphaned", attempts=attempt, error=error.__cause__ or error)
             except FinalFailure as error:
@@ -140,6 +143,16 @@ class Dispatcher:
             recovered=self._session.interrupted == row.id,
             serving_since=self._serving_since,
         )
+
+    async def _uncancelled(self, handler: Handler, run: JobContext, work: Work) -> Any:
+        """Run an attempt; a cancellation from within it, which nobody asked for, is its failure."""
+        try:
+            return await self._attempt(handler, run, work)
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise JobError(f"job {run.job.id!r} awaited something that was cancelled") from error
 
     async def _attempt(self, handler: Handler, run: JobContext, work: Work) -> Any:
         job = run.job

@@ -6,6 +6,7 @@ import traceback
 from collections.abc import Iterator
 
 from agentkit.errors import AgentGoneError, RuntimeClosedError, StoreError
+from agentkit.jobs.outcome import JobOutcome
 
 _LONGEST_TRACEBACK = 16_000
 
@@ -16,6 +17,18 @@ class InvalidPayload(Exception):  # noqa: N818  # control flow between a capabil
 
 class FinalFailure(Exception):  # noqa: N818  # control flow between a capability and dispatch
     """A failure that retrying can't mend; its cause is what is reported."""
+
+
+class LeftOut(Exception):  # noqa: N818  # control flow between a capability and dispatch
+    """This occurrence isn't run; ``outcome`` says when the job comes again.
+
+    Attributes:
+        outcome: What becomes of the job.
+    """
+
+    def __init__(self, reason: str, outcome: JobOutcome) -> None:
+        self.outcome = outcome
+        super().__init__(reason)
 
 
 def chain(error: BaseException) -> Iterator[BaseException]:

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from math import ceil, isfinite
 from typing import Any
 
-from agentkit.clock import Clock, Duration, duration_of, to_ms
+from agentkit.clock import EARLIEST_MS, LATEST_MS, Clock, Duration, duration_of, to_ms
 from agentkit.errors import JobError, JobOwnedByOtherError, UnknownRunError
 from agentkit.ids import IdSource
 from agentkit.jobs.job import Job, JobOptions, check_word, row_from_text
@@ -118,6 +118,13 @@ class JobQueue:
         return JobRow(id, self._owner, function, due_ms, payload, options, int(exclusive), created_ms, run_id)
 
     def _due_ms(self, at: datetime | None, after: Duration | None) -> int:
+        due_ms = self._asked_ms(at, after)
+        if not EARLIEST_MS <= due_ms <= LATEST_MS:
+            message = f"{at if after is None else after} lies outside of the years 1 to 9999"
+            raise ValueError(message)
+        return due_ms
+
+    def _asked_ms(self, at: datetime | None, after: Duration | None) -> int:
         if (at is None) == (after is None):
             message = "give exactly one of at= (an aware datetime) and after= (seconds or a timedelta)"
             raise ValueError(message)

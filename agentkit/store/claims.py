@@ -10,8 +10,11 @@ from typing import Any
 from agentkit.store.store import Activated, AgentId, AgentRow, Claimed, JobRow, Lease, Owner
 
 _HOT = "alarm_ms, running, memory_strikes, crash_strikes, failed_starts, runs, destroying"
-_FREE = """update agents set node=null, epoch=epoch+1,
-  crash_strikes=case when running is null then crash_strikes when ? then crash_strikes+1 else max(crash_strikes,1) end
+_FREE = """update agents set node=null, epoch=epoch+1, crash_strikes=case
+    when running is null then crash_strikes
+    when :suspect is not null and :suspect<>agent_id then crash_strikes
+    when :suspect is not null or :running=1 then crash_strikes+1
+    else max(crash_strikes,1) end
   where node is not null"""
 _EMPTY = """alarm_ms is null
   and not exists (select 1 from jobs where jobs.agent_id=agents.agent_id)
@@ -42,15 +45,17 @@ _REPAIR = f"""update agents set alarm_ms={_DERIVED}
 def join(connection: sqlite3.Connection, node: str, address: str) -> None:
     """Free the agents of every other node, strike those whose job was under way, and enter the new node.
 
-    Strikes on shared evidence, several agents having had jobs under way, never go past the first (SPEC 7.5).
+    An agent that ran alone takes the blame; strikes on shared evidence, several agents having had jobs under
+    way, never go past the first (SPEC 7.5).
     """
     running = connection.execute(
         "select count(*) from agents where node is not null and running is not null"
     ).fetchone()[0]
     connection.execute(_DROP_EMPTY_OF_DEAD)
-    connection.execute(_FREE, (running == 1,))
+    suspect = connection.execute("select max(suspect) from nodes").fetchone()[0]
+    connection.execute(_FREE, {"suspect": suspect, "running": running})
     connection.execute("delete from nodes")
-    connection.execute("insert into nodes values (?,?,0)", (node, address))
+    connection.execute("insert into nodes values (?,?,0,null)", (node, address))
 
 
 def leave(connection: sqlite3.Connection, node: str) -> None:
@@ -110,6 +115,11 @@ def mark(connection: sqlite3.Connection, lease: Lease, running: str) -> None:
         "update agents set running=? where agent_id=? and node=? and epoch=?",
         (running, lease.key, lease.node, lease.epoch),
     )
+
+
+def suspect(connection: sqlite3.Connection, node: str, lease: Lease | None) -> None:
+    """Note whose alarm runs alone on a node."""
+    connection.execute("update nodes set suspect=? where node=?", (lease.key if lease else None, node))
 
 
 def repair_alarms(connection: sqlite3.Connection, after: int) -> int | None:

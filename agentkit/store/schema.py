@@ -20,7 +20,8 @@ create table meta (key text primary key, value text not null) without rowid;
 create table nodes (                     -- one row a boot of a process
   node text primary key,
   address text not null,
-  lease_until_ms integer not null
+  lease_until_ms integer not null,
+  suspect integer                        -- the agent whose alarm runs with no other's beside it
 ) without rowid;
 
 create table agents (                    -- hot and narrow

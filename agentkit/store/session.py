@@ -347,6 +347,16 @@ class Session:
             self._state = batch.values[_STATE]
         self._active = None
         await finish(self.commit(batch))
+        for follow in transaction.afterwards:
+            await follow()
+
+    async def once_committed(self, follow: Callable[[], Awaitable[None]]) -> None:
+        """Call a function: in a block once that is committed, else now."""
+        transaction = self._transaction()
+        if transaction is None:
+            await follow()
+        else:
+            transaction.afterwards.append(follow)
 
 
 async def finish(commit: PendingCommit) -> None:

@@ -6,6 +6,7 @@ another thread.
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import shutil
@@ -47,6 +48,8 @@ _JOB_COLUMNS = ",".join(JobRow._fields)
 _KEY = "select agent_id from agents where class=? and name=?"
 _RECENT = f"""select {_HISTORY_COLUMNS} from history where agent_id=? and (pinned=1 or seq > coalesce((
   select seq from history where agent_id=? and pinned=0 order by seq desc limit 1 offset ?), -1)) order by seq desc"""
+_WAITING = """select agent_id, class, name from agents where agent_id>? and node is null and alarm_ms is not null
+  and class in (select value from json_each(?)) order by agent_id limit ?"""
 _AGENTS = """select class, name, alarm_ms, node is not null from agents
   where class=coalesce(?, class) order by class, name"""
 
@@ -212,6 +215,11 @@ class SqliteStore:
         """See ``Store``."""
         return await self.writer.call(lambda connection: claims.repair_alarms(connection, after))
 
+    async def waiting(self, classes: Sequence[str], after: int, limit: int) -> list[tuple[int, AgentId]]:
+        """See ``Store``."""
+        rows = self._read(_WAITING, after, json.dumps(list(classes)), limit)
+        return [(key, AgentId(class_name, name)) for key, class_name, name in rows]
+
     async def classes_waiting(self) -> list[str]:
         """See ``Store``."""
         return [row[0] for row in self._read(claims.CLASSES_WAITING)]
@@ -240,6 +248,10 @@ class SqliteStore:
     async def mark(self, lease: Lease, running: str) -> None:
         """See ``Store``."""
         await self.writer.call(lambda connection: claims.mark(connection, lease, running))
+
+    async def suspect(self, node: str, lease: Lease | None) -> None:
+        """See ``Store``."""
+        await self.writer.call(lambda connection: claims.suspect(connection, node, lease))
 
     async def value(self, lease: Lease, scope: str, key: str) -> str | None:
         """See ``Store``."""

@@ -252,6 +252,9 @@ class Store(Protocol):
     async def mark(self, lease: Lease, running: str) -> None:
         """Note which job is under way, against crashes of the process only (needs no sync)."""
 
+    async def suspect(self, node: str, lease: Lease | None) -> None:
+        """Note whose alarm a node runs with no other's beside it, against crashes of the process only."""
+
     async def value(self, lease: Lease, scope: str, key: str) -> str | None:
         """Return one committed value."""
 
@@ -266,6 +269,9 @@ class Store(Protocol):
 
     async def repair_alarms(self, after: int) -> int | None:
         """Derive a stretch of unowned agents' alarms from their jobs again; returns where to go on (None: done)."""
+
+    async def waiting(self, classes: Sequence[str], after: int, limit: int) -> list[tuple[int, AgentId]]:
+        """Return a stretch of the unowned agents of these classes that have an alarm, by key."""
 
     async def classes_waiting(self) -> list[str]:
         """Return the classes that have unowned agents with an alarm."""

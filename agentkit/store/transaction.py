@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from agentkit.store.store import Batch
@@ -21,9 +22,10 @@ class Transaction:
         reads: What it has read.
         foreign: What other code has changed since the block began.
         is_open: Whether code in it still belongs to it.
+        afterwards: What to do once it is committed.
     """
 
-    __slots__ = ("batch", "foreign", "is_open", "reads", "session")
+    __slots__ = ("afterwards", "batch", "foreign", "is_open", "reads", "session")
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -31,6 +33,7 @@ class Transaction:
         self.reads: set[Token] = set()
         self.foreign: set[Token] = set()
         self.is_open = True
+        self.afterwards: list[Callable[[], Awaitable[None]]] = []
 
     def conflicts(self) -> list[str]:
         """Return what was read here and changed by other code meanwhile."""

@@ -37,6 +37,7 @@ class FakeClock:
         self._now_ms = to_ms(now or datetime(2026, 1, 1, tzinfo=UTC), "now")
         self._timers: list[tuple[int, int, FakeTimer]] = []
         self._count = count()
+        self._set_back: list[FakeTimer] = []
         #: Tasks that wait in ``sleep``.
         self.sleepers: set[asyncio.Task[object]] = set()
 
@@ -77,6 +78,12 @@ class FakeClock:
             if task is not None:
                 self.sleepers.discard(task)
 
+    def on_set_back(self, callback: Callable[[], None]) -> Timer:
+        """See ``Clock``: noticed at once."""
+        watch = FakeTimer(0, callback)
+        self._set_back.append(watch)
+        return watch
+
     def next_ms(self) -> int | None:
         """Return the moment of the next timer; None if there is none."""
         while self._timers and self._timers[0][2].callback is None:
@@ -88,7 +95,12 @@ class FakeClock:
 
         Moving it back is allowed: that is what a corrected clock does.
         """
+        before_ms = self._now_ms
         self._now_ms = to_ms(moment, "moment") if isinstance(moment, datetime) else moment
+        if self._now_ms < before_ms - 1_000:
+            for watch in self._set_back:
+                if watch.callback is not None:
+                    watch.callback()
         due = []
         while (next_ms := self.next_ms()) is not None and next_ms <= self._now_ms:
             due.append(heapq.heappop(self._timers)[2])
