@@ -61,8 +61,8 @@ def find_mentions(sentence: Sentence, language: Language) -> list[Mention]:
 
 def _names_unknown_zone(items: list[Item], place: int) -> bool:
     """Tell whether a word of the form "Area/City" follows a time, which no rule knew as a zone."""
-    following = items[place + 1 : place + 4]
-    if len(following) < 3 or following[1].word != "/" or not {"said", "time"}.intersection(items[place].readings):
+    following = [item for item in items[place + 1 : place + 5] if item.word != "in"][:3]
+    if len(following) < 3 or following[1].word != "/" or not {"said", "time", "day"}.intersection(items[place].readings):
         return False
     touching = following[0].end == following[1].start and following[1].end == following[2].start
     return touching and all(_is_word(item) and len(item.word) > 3 for item in (following[0], following[2]))

@@ -8,6 +8,7 @@ from typing import Final
 
 from agentkit.schedules.parser.bounds import Bounds, bounds_of
 from agentkit.schedules.parser.calendar_days import date_of, instant
+from agentkit.schedules.parser.days import LONGEST_MONTH
 from agentkit.schedules.parser.meanings import (
     CalendarDay,
     Clock,
@@ -96,6 +97,9 @@ def _joined(timing: Timing) -> tuple[Timing, Every] | Problem:
         every = replace(every, weekdays=weekdays, unit=unit)  # type: ignore[arg-type]  # mypy widens the literal
     if every.weekdays and (every.month_days or every.nth) and every.unit != "hour":
         return Problem("Do you mean the days of the week or the days of the month?")
+    longest = max((LONGEST_MONTH[month] for month in every.months), default=31)
+    if any(day > longest for day in every.month_days):
+        return Problem("Those months have no such day. Which dates do you mean?")
     if every.unit is None:
         every = replace(every, unit="hour" if every.minute is not None else "week")
     return timing, every

@@ -138,9 +138,9 @@ def _framing(sentence: Sentence, places: set[int], text: str, language: Language
 def _left_over(timed: list[tuple[Sentence, Selection]], language: Language) -> Problem | None:
     """Return the question about a recurrence, a bound or an exception that no rule understood."""
     for sentence, selection in timed:
+        if unread_recurrence(sentence, selection.places, language):
+            return HOW_OFTEN
         if selection.timing.every is None:
-            if unread_recurrence(sentence, selection.places, language):
-                return HOW_OFTEN
             continue
         for place, item in enumerate(sentence.items):
             if place not in selection.places and item.word in language.intent.bounds:
