@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -85,7 +86,7 @@ async def test_waits_between_attempts_stay_within_their_bounds(manual_runtime: S
 
     await runtime.advance(3_600)
 
-    waits = [[b - a for a, b in zip(runs, runs[1:], strict=False)] for runs in moments.values()]
+    waits = [[b - a for a, b in pairwise(runs)] for runs in moments.values()]
     assert len(waits) == 20
     for bound, column in zip([20, 40, 70, 70], zip(*waits, strict=True), strict=True):
         assert all(0 <= wait <= bound + 0.001 for wait in column)
@@ -361,8 +362,8 @@ async def test_cancelled_error_within_a_timeout_is_a_failed_attempt(manual_runti
     assert [run.outcome for run in await history(runtime)] == ["failed"]
 
 
-def _caused_by(*links: BaseException) -> BaseException:
-    for outer, inner in zip(links, links[1:], strict=False):
+def _caused_by(*links: Exception) -> Exception:
+    for outer, inner in pairwise(links):
         outer.__cause__ = inner
     return links[0]
 

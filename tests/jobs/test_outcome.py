@@ -322,7 +322,8 @@ async def test_run_id_is_new_after_each_reschedule(manual_runtime: Start) -> Non
     """The next occurrence of a job has another run id."""
 
     async def work(agent: Worker, context: JobContext) -> RescheduleAt | YieldNow | None:
-        return [RescheduleAt(at(5)), YieldNow(), None][len(script.log) - 1]
+        outcomes: list[RescheduleAt | YieldNow | None] = [RescheduleAt(at(5)), YieldNow(), None]
+        return outcomes[len(script.log) - 1]
 
     script = Script(work=work)
     runtime = await manual_runtime(Worker, deps=script)
