@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _MILLISECOND = timedelta(milliseconds=1)
 _LONGEST = timedelta(days=3653)
+_LONGEST_KEY = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +111,8 @@ def check_options(record: Record) -> None:
         raise ScheduleError(f"count must be a whole number of 1 or more, got {count!r}; leave it out for no end")
     if key is not None and (not isinstance(key, str) or not key.strip()):
         raise ScheduleError(f"key must be a text that is not blank, got {key!r}; leave it out for none")
+    if key is not None and len(key.encode(errors="replace")) > _LONGEST_KEY:
+        raise ScheduleError(f"key {key[:40]!r}… is too long; at most {_LONGEST_KEY:,} bytes are allowed")
     if record.is_recurring:
         return
     options = {
