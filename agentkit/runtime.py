@@ -174,6 +174,8 @@ class Runtime:
 
     async def _drain(self, hosting: Hosting) -> None:
         """Wait for alarms and calls; cut off what is left, which spends no attempt."""
+        for lifecycle in hosting.live.values():
+            lifecycle.alarm.stop()
         await self._wait_for_rest(list(hosting.live.values()))
         reason = RuntimeClosedError("the runtime was closed while the call was under way")
         for lifecycle in list(hosting.live.values()):

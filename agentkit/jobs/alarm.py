@@ -37,6 +37,7 @@ class Alarm:
         "_dispatcher",
         "_emit",
         "_ids",
+        "_is_stopped",
         "_on_reset",
         "_options",
         "_session",
@@ -66,6 +67,11 @@ class Alarm:
         self._set_aside = set_aside
         self._on_reset = on_reset
         self._teardown = teardown
+        self._is_stopped = False
+
+    def stop(self) -> None:
+        """Begin no further job: the one under way is the last."""
+        self._is_stopped = True
 
     @property
     def is_suspect(self) -> bool:
@@ -101,7 +107,7 @@ class Alarm:
                 await self.reset(row, error.__cause__ or error, started_ms)
                 return False
             batch = self._settle(row, result, started_ms)
-            following = session.table.next_due(now_ms, before)
+            following = None if self._is_stopped else session.table.next_due(now_ms, before)
             session.row.running = None if following is None else following.id
             released = following is None and may_release()
             await session.commit_row(batch, release=released).wait()

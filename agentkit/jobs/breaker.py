@@ -101,16 +101,21 @@ class Isolation:
     def __init__(self, tasks: Waiting) -> None:
         self._running = 0
         self._alone = False
+        self._suspects = 0
         self._free = asyncio.Event()
         self._tasks = tasks
 
     @asynccontextmanager
     async def turn(self, *, alone: bool) -> AsyncIterator[None]:
-        """Wait for the turn of an alarm and hold it."""
-        while self._alone or (alone and self._running):
-            self._free.clear()
-            with self._tasks.waits():
-                await self._free.wait()
+        """Wait for the turn of an alarm and hold it; a waiting suspect goes before newcomers."""
+        self._suspects += alone
+        try:
+            while self._alone or (self._running if alone else self._suspects):
+                self._free.clear()
+                with self._tasks.waits():
+                    await self._free.wait()
+        finally:
+            self._suspects -= alone
         self._running += 1
         self._alone = alone
         try:

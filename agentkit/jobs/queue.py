@@ -213,7 +213,8 @@ async def requeue(session: Session, run_id: str, *, ids: IdSource, clock: Clock,
 
 
 def _ceil_ms(duration: timedelta) -> int:
-    return -(-duration // timedelta(milliseconds=1))
+    whole, rest = divmod(duration, timedelta(milliseconds=1))
+    return whole + (rest > timedelta(0))
 
 
 def _positive(value: Duration | None, name: str) -> timedelta | None:

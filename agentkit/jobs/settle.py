@@ -40,8 +40,8 @@ def settle(
 
 def record(batch: Batch, run: HistoryRow, *, hot: AgentRow, options: AgentOptions) -> None:
     """Add a run to the history, and prune it now and then."""
-    batch.history.append(run)
     hot.runs += 1
+    batch.history.append(run._replace(seq=hot.runs))
     if hot.runs % _PRUNE_EVERY == 0 or options.keep_history < _PRUNE_EVERY:
         batch.keep_history = options.keep_history
 

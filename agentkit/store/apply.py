@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from agentkit.store.store import AgentRow, Batch, Lease
+from agentkit.store.store import AgentRow, Batch, HistoryRow, Lease
 
 FENCE = """update agents set node=?, alarm_ms=?, running=?, memory_strikes=?, crash_strikes=?, failed_starts=?,
   runs=?, destroying=? where agent_id=? and node=? and epoch=?"""
@@ -15,7 +15,8 @@ DELETE_JOB = "delete from jobs where agent_id=? and id=?"
 PUT_VALUE = "insert or replace into key_values values (?,?,?,?)"
 DELETE_VALUE = "delete from key_values where agent_id=? and scope=? and key=?"
 CLEAR_SCOPE = "delete from key_values where agent_id=? and scope=?"
-PUT_HISTORY = "insert or replace into history values (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
+PUT_HISTORY = f"""insert or replace into history (agent_id, {",".join(HistoryRow._fields)})
+  values (?,?,?,?,?,?,?,?,?,?,?,?,?,?)"""
 FORGET = "delete from history where agent_id=? and run_id=?"
 PRUNE = """delete from history where agent_id=:agent and pinned=0 and seq <= coalesce((
   select seq from history where agent_id=:agent and pinned=0 order by seq desc limit 1 offset :keep), -1)"""
@@ -97,7 +98,7 @@ def _fence_parameters(change: Change) -> tuple[Any, ...]:
 
 def _write(connection: sqlite3.Connection, changes: list[Change]) -> None:
     put_jobs, dropped_jobs, put_values, dropped_values, history = [], [], [], [], []
-    for lease, row, batch, _ in changes:
+    for lease, _, batch, _ in changes:
         key = lease.key
         for job_id, job in batch.jobs.items():
             if job is None:
@@ -111,9 +112,7 @@ def _write(connection: sqlite3.Connection, changes: list[Change]) -> None:
                 dropped_values.append((key, scope, name))
             else:
                 put_values.append((key, scope, name, value))
-        if batch.history:
-            first = row[5] - len(batch.history)
-            history += [(key, first + index, *run) for index, run in enumerate(batch.history)]
+        history += [(key, *run) for run in batch.history]
     for statement, rows in (
         (PUT_JOB, put_jobs),
         (DELETE_JOB, dropped_jobs),

@@ -13,7 +13,8 @@ class FileLock:
     """One process at a time; freed by the system when the holder dies, however it dies."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        """Name the file to lock; a symbolic link to it is the same file."""
+        self._path = os.path.realpath(path) + ".lock"
         self._descriptor: int | None = None
 
     def acquire(self, location: str) -> None:

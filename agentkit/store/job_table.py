@@ -68,6 +68,12 @@ class JobTable:
     def next_due(self, now_ms: int, before: str) -> JobRow | None:
         """Return the next row to run in a pass: due by now, and pushed before the pass began."""
         row = self.first()
-        if row is None or row.due_ms > now_ms or row.run_id > before:
+        if row is None or row.due_ms > now_ms:
             return None
-        return row
+        if row.run_id <= before:
+            return row
+        if row.exclusive:
+            return None
+        # Pushed meanwhile, with a time in the past: its turn is the next pass.
+        older = (row for row in self._rows.values() if row.due_ms <= now_ms and row.run_id <= before)
+        return min(older, key=lambda row: (row.due_ms, row.run_id), default=None)

@@ -86,23 +86,28 @@ create table history (
 MIGRATIONS: tuple[str, ...] = (VERSION_1,)
 
 
-def migrate(connection: sqlite3.Connection, location: str, migrations: Sequence[str] = MIGRATIONS) -> None:
-    """Bring the file to the newest schema in one transaction.
+def check(connection: sqlite3.Connection, location: str, migrations: Sequence[str] = MIGRATIONS) -> None:
+    """Look whether the file can be served, changing nothing.
 
     Raises:
-        StoreTooNewError: A newer agentkit wrote it; nothing is changed.
+        StoreTooNewError: A newer agentkit wrote it.
         StoreUnavailableError: It is a database of something else.
     """
-    version = connection.execute("pragma user_version").fetchone()[0]
-    if version == len(migrations):
-        return
     application = connection.execute("pragma application_id").fetchone()[0]
     tables = connection.execute("select count(*) from sqlite_master").fetchone()[0]
     if application != APPLICATION_ID and tables:
         message = f"{location} is not an agentkit store but a database of something else; choose another path"
         raise StoreUnavailableError(message)
+    version = connection.execute("pragma user_version").fetchone()[0]
     if version > len(migrations):
         raise StoreTooNewError(location, version, len(migrations))
+
+
+def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIONS) -> None:
+    """Bring a file that passed ``check`` to the newest schema, in one transaction."""
+    version = connection.execute("pragma user_version").fetchone()[0]
+    if version == len(migrations):
+        return
     steps = "".join(migrations[version:])
     identity = f"insert into meta values ('store_id', '{uuid.uuid4().hex}');" if version == 0 else ""
     try:

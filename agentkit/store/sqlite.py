@@ -20,7 +20,7 @@ from typing import Any, Literal
 from agentkit.errors import ConfigurationError, FencedError, StoreUnavailableError
 from agentkit.store import claims
 from agentkit.store.file_lock import FileLock
-from agentkit.store.schema import MIGRATIONS, migrate
+from agentkit.store.schema import MIGRATIONS, check, migrate
 from agentkit.store.store import (
     Activated,
     AgentId,
@@ -99,7 +99,7 @@ class SqliteStore:
         if self._writer is not None:
             return
         path = self._prepare_path()
-        lock = FileLock(path.with_name(path.name + ".lock"))
+        lock = FileLock(path)
         try:
             lock.acquire(self.location)
         except OSError as error:
@@ -107,7 +107,7 @@ class SqliteStore:
             raise StoreUnavailableError(message) from error
         try:
             self._writing = self._connect(path)
-            migrate(self._writing, self.location, self._migrations)
+            migrate(self._writing, self._migrations)
             # A store that can't be written is found out now, not at the first job.
             self._writing.execute("begin immediate")
             self._writing.execute("update meta set value=value")
@@ -134,7 +134,7 @@ class SqliteStore:
             # Made by us first, so that it is never readable by others, not even for a moment (SPEC 19).
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
         except PermissionError as error:
-            if not path.exists():
+            if not os.path.exists(path):  # Path.exists raises in a folder that can't be searched
                 message = f"{path} can't be made: {error.strerror}; check the permissions of {path.parent}"
                 raise StoreUnavailableError(message) from error
         except OSError as error:
@@ -144,6 +144,7 @@ class SqliteStore:
 
     def _connect(self, path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+        check(connection, self.location, self._migrations)  # before anything in the file is touched
         mode = connection.execute("pragma journal_mode=wal").fetchone()[0]
         if mode != "wal":
             connection.close()
@@ -265,7 +266,7 @@ class SqliteStore:
         start = max(wanted.prefix, wanted.start or "")
         bounds = [("key>=?", start), ("key<?", wanted.end), ("key<?", _after_prefix(wanted.prefix))]
         for condition, bound in bounds:
-            if bound:
+            if bound is not None:
                 sql += f" and {condition}"
                 parameters.append(bound)
         sql += f" order by key {'desc' if wanted.reverse else 'asc'} limit ?"

@@ -40,7 +40,10 @@ class JobRow(NamedTuple):
 
 
 class HistoryRow(NamedTuple):
-    """A run that ended, as it is stored. ``job`` is the whole job, kept where it can be requeued."""
+    """A run that ended, as it is stored.
+
+    ``job`` is the whole job, kept where it can be requeued; ``seq`` counts the agent's runs.
+    """
 
     run_id: str
     job_id: str
@@ -54,6 +57,7 @@ class HistoryRow(NamedTuple):
     error: str | None
     job: str | None
     pinned: int
+    seq: int = 0
 
 
 @dataclass(slots=True)

@@ -221,15 +221,15 @@ class GroupWriter:
     def _run_safely(self, group: list[Entry]) -> None:
         try:
             self._run(group)
-        except sqlite3.DatabaseError as error:
-            self._fail(group, self._unavailable(error))
         except Exception as error:
-            if len(group) == 1:
+            if concerns_all(error):
+                self._fail(group, unavailable(self._location, error))
+            elif len(group) == 1:
                 self._fail(group, error)
-                return
-            # One entry can't be written at all; it must not take the others of its group along.
-            for entry in group:
-                self._run_safely([entry])
+            else:
+                # One entry can't be written at all; it must not take the others of its group along.
+                for entry in group:
+                    self._run_safely([entry])
 
     def _run(self, group: list[Entry]) -> None:
         connection = self._connection
@@ -267,9 +267,6 @@ class GroupWriter:
         for entry in group:
             entry.error = error
 
-    def _unavailable(self, error: sqlite3.DatabaseError) -> StoreUnavailableError:
-        return unavailable(self._location, error)
-
 
 _ADVICE = {
     "full": "the disk is full: free some space; nothing was written",
@@ -283,7 +280,12 @@ _ADVICE = {
 }
 
 
-def unavailable(location: str, error: sqlite3.DatabaseError) -> StoreUnavailableError:
+def concerns_all(error: Exception) -> bool:
+    """Tell whether the file is at fault (full, locked, damaged), not what was to be written."""
+    return isinstance(error, sqlite3.OperationalError) or type(error) is sqlite3.DatabaseError
+
+
+def unavailable(location: str, error: Exception) -> StoreUnavailableError:
     """Turn SQLite's error into one that says what to do."""
     name = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_").split("_")[0].lower()
     return StoreUnavailableError(f"{location}: {_ADVICE.get(name, str(error))}")
