@@ -26,12 +26,16 @@ SHOWN_RUNS = 3
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add this command's arguments."""
-    parser.add_argument("text", nargs="?", help="the request, such as \"every Monday at 9 send the report\"")
-    parser.add_argument("--now", metavar="TIME", help="read it as if said then: ISO 8601, in --timezone without an offset")
+    parser.add_argument("text", nargs="?", help='the request, such as "every Monday at 9 send the report"')
+    parser.add_argument(
+        "--now", metavar="TIME", help="read it as if said then: ISO 8601, in --timezone without an offset"
+    )
     parser.add_argument("--timezone", metavar="ZONE", default="UTC", help="IANA name of the user's zone (UTC)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
-        "--batch", metavar="FILE", help="read JSON lines with id, text, now and tz, and print one line for each; - is stdin"
+        "--batch",
+        metavar="FILE",
+        help="read JSON lines with id, text, now and tz, and print one line for each; - is stdin",
     )
 
 

@@ -213,9 +213,7 @@ def at_one(time: Clock | Problem | Number) -> At | Problem | None:
     return At((time,))
 
 
-def at_more(
-    first: At | Clock | Problem | Number, more: At | Clock | Problem | Number
-) -> At | Problem | None:
+def at_more(first: At | Clock | Problem | Number, more: At | Clock | Problem | Number) -> At | Problem | None:
     """Return "at 8, 14 and 22:00"."""
     clocks: tuple[Clock, ...] = ()
     for side in (first, more):

@@ -18,6 +18,7 @@ from agentkit.schedules.parser.languages.german import german
 from agentkit.schedules.parser.languages.japanese import japanese
 from agentkit.schedules.parser.languages.spanish import VOCABULARY as SPANISH
 from agentkit.schedules.parser.languages.spanish import spanish
+from agentkit.schedules.parser.word_lists import word_set
 
 # Small words that are frequent in requests, besides what the vocabularies know.
 _SMALL_WORDS: Final[dict[str, str]] = {
@@ -37,11 +38,24 @@ _SMALL_WORDS: Final[dict[str, str]] = {
         "quoi mon ma mes appeler mets annule"
     ),
 }
-_ENGLISH_WORDS: Final = frozenset(
+_ENGLISH_WORDS: Final = word_set(
     "the to at on every for my and of remind is with by call send buy please from this next it you your what when who "
-    "how check an set in call".split()
+    "how check an set in call"
 )
-_TELLING_KINDS: Final = ("number", "ordinal", "unit", "weekday", "mondays", "daykind", "month", "part", "day", "every", "time", "tonight")
+_TELLING_KINDS: Final = (
+    "number",
+    "ordinal",
+    "unit",
+    "weekday",
+    "mondays",
+    "daykind",
+    "month",
+    "part",
+    "day",
+    "every",
+    "time",
+    "tonight",
+)
 
 
 @cache

@@ -81,9 +81,16 @@ class Language:
     spaced: bool
 
 
-_PATTERN_FIELDS = ("asking", "wishing", "courtesies", "closings", "keeping", "questions", "statements", "management") + (
-    "instructions",
-)
+_PATTERN_FIELDS = (
+    "asking",
+    "wishing",
+    "courtesies",
+    "closings",
+    "keeping",
+    "questions",
+    "statements",
+    "management",
+) + ("instructions",)
 _SET_FIELDS = ("past", "managed", "joiners", "waiting", "conditions", "bounds", "recurring", "fillers", "links")
 
 
@@ -118,13 +125,10 @@ def make_language(
     for words, readings in entries.items():
         if len(words) > 1:
             phrases.setdefault(words[0], []).append((words, readings))
-    ordered = {
-        first: tuple(sorted(found, key=lambda entry: -len(entry[0]))) for first, found in phrases.items()
-    }
+    ordered = {first: tuple(sorted(found, key=lambda entry: -len(entry[0]))) for first, found in phrases.items()}
     compiled = tuple(compile_level(level) for level in levels)
     beginnings = {
-        name: compile_level((name, pattern, _matched) for pattern in getattr(intent, name))
-        for name in _PATTERN_FIELDS
+        name: compile_level((name, pattern, _matched) for pattern in getattr(intent, name)) for name in _PATTERN_FIELDS
     }
     return Language(code, singles, ordered, compiled, intent, beginnings, Spelling(singles), spaced)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days
+from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Item
 from agentkit.schedules.parser.language import Language
 from agentkit.schedules.parser.meanings import (
@@ -62,7 +62,11 @@ def find_mentions(sentence: Sentence, language: Language) -> list[Mention]:
 def _names_unknown_zone(items: list[Item], place: int) -> bool:
     """Tell whether a word of the form "Area/City" follows a time, which no rule knew as a zone."""
     following = [item for item in items[place + 1 : place + 5] if item.word != "in"][:3]
-    if len(following) < 3 or following[1].word != "/" or not {"said", "time", "day"}.intersection(items[place].readings):
+    if (
+        len(following) < 3
+        or following[1].word != "/"
+        or not {"said", "time", "day"}.intersection(items[place].readings)
+    ):
         return False
     touching = following[0].end == following[1].start and following[1].end == following[2].start
     return touching and all(_is_word(item) and len(item.word) > 3 for item in (following[0], following[2]))
@@ -124,15 +128,15 @@ def _as_part(kind: str, meaning: object) -> Part | None:
         case "daykind" if meaning == frozenset({5, 6}):
             return On(Period("weekend", 0))
         case "weekdaylist" | "mondays" | "daykind":
-            return days.every_weekday(meaning)  # type: ignore[arg-type]  # a set of weekdays
+            return recurrences.every_weekday(meaning)  # type: ignore[arg-type]  # a set of weekdays
         case "dayparts":
-            return days.every_part(meaning)  # type: ignore[arg-type]  # a DayPart
+            return recurrences.every_part(meaning)  # type: ignore[arg-type]  # a DayPart
         case "weekday":
             return days.coming(meaning)  # type: ignore[arg-type]  # a set of weekdays
         case "time":
             return amounts.at_one(meaning)  # type: ignore[arg-type]  # a Clock or a Problem
         case "duration":
-            return days.after(meaning)  # type: ignore[arg-type]  # a Duration or a Problem
+            return phrases.after(meaning)  # type: ignore[arg-type]  # a Duration or a Problem
         case _:
             return meaning  # type: ignore[return-value]  # the rules make only parts of these kinds
 
@@ -165,9 +169,7 @@ def _stands(mention: Mention, found: list[Mention], sentence: Sentence, language
         or ("dayparts" in item.readings and "number" in before.readings)
     ):
         return False
-    beside = any(
-        other is not mention and _near(items, mention.place, other.place, language) for other in found
-    )
+    beside = any(other is not mention and _near(items, mention.place, other.place, language) for other in found)
     if "duration" in item.readings:
         return _waits(mention, sentence, language, beside=beside)
     if "vague" in item.readings or "every" in item.readings or "rate" in item.readings:
@@ -178,7 +180,7 @@ def _stands(mention: Mention, found: list[Mention], sentence: Sentence, language
     if beside or mention.place < sentence.task:
         return True
     rest = [other for other in items[mention.place + 1 :] if _is_word(other)]
-    return not rest or rest[0].word in language.intent.links and rest[0] is items[mention.place + 1]
+    return not rest or (rest[0].word in language.intent.links and rest[0] is items[mention.place + 1])
 
 
 def _waits(mention: Mention, sentence: Sentence, language: Language, *, beside: bool) -> bool:

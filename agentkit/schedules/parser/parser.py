@@ -28,9 +28,7 @@ class ScheduleParser:
         return read_request(text, now=now, zone_name=timezone, zone=zone)
 
 
-async def parse_schedule(
-    text: str, *, now: datetime, timezone: str, model: object | None = None
-) -> ParsedSchedule:
+async def parse_schedule(text: str, *, now: datetime, timezone: str, model: object | None = None) -> ParsedSchedule:
     """Return what a request means.
 
     Args:

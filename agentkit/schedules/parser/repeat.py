@@ -122,9 +122,7 @@ def _clocks(timing: Timing, every: Every) -> list[Clock]:
     )
 
 
-def _within_a_day(
-    timing: Timing, every: Every, bounds: Bounds, now: datetime, zone_name: str
-) -> Repeated | Problem:
+def _within_a_day(timing: Timing, every: Every, bounds: Bounds, now: datetime, zone_name: str) -> Repeated | Problem:
     if timing.clocks or (timing.part and not every.part):
         return Problem("Should it run at that time, or all day long at that interval?")
     window = timing.window
@@ -211,9 +209,7 @@ def _every_some_days(
     return Repeated(when=Rrule(rrule=rule, timezone=zone_name), starts_at=start)
 
 
-def _first_day(
-    earliest: datetime, clock: Clock, zone: tzinfo, weekdays: frozenset[int]
-) -> datetime | Problem:
+def _first_day(earliest: datetime, clock: Clock, zone: tzinfo, weekdays: frozenset[int]) -> datetime | Problem:
     for later in range(15):
         day = earliest.date() + timedelta(days=later)
         if day.weekday() in weekdays:
@@ -262,4 +258,3 @@ def _nth_workday(
         return start
     rule = f"FREQ=MONTHLY;BYDAY=MO,TU,WE,TH,FR;BYSETPOS={every.workday}"
     return Repeated(when=Rrule(rrule=rule, timezone=zone_name), starts_at=start)
-

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import datetime, timedelta, timezone, tzinfo
 from typing import Final
 
+from agentkit.schedules.parser import recurrences
 from agentkit.schedules.parser.describe import describe, without_closings
 from agentkit.schedules.parser.detect import detect_language
 from agentkit.schedules.parser.grammar import Item, reduce_items
@@ -24,17 +25,18 @@ from agentkit.schedules.parser.selection import (
 from agentkit.schedules.parser.sentences import Sentence, is_timing, judge, split_sentences
 from agentkit.schedules.parser.timing import Timing, fill
 from agentkit.schedules.parser.tokens import FORBIDDEN, same_width, split_text
+from agentkit.schedules.parser.word_lists import word_set
 from agentkit.schedules.parser.zones import known_zone
 
 LONGEST_TEXT: Final = 10_000
 _MOST_TERMS: Final = 400
 _MOST_TIMES: Final = 30
 _DANGLING: Final = frozenset({"for", "at", "on", "to", "about", "in", "by", ".", ",", ":", "!"})
-_MONTH_FIRST: Final = frozenset(
+_MONTH_FIRST: Final = word_set(
     "America/New_York America/Chicago America/Denver America/Los_Angeles America/Phoenix America/Detroit "
     "America/Anchorage America/Boise America/Adak Pacific/Honolulu Pacific/Guam America/Puerto_Rico "
     "America/Indiana/Indianapolis America/Kentucky/Louisville Asia/Manila US/Eastern US/Central US/Mountain "
-    "US/Pacific".split()
+    "US/Pacific"
 )
 
 
@@ -102,9 +104,7 @@ def _add_timing(timing: Timing, other: Selection) -> Timing | None:
     return filled
 
 
-def _description(
-    main: Sentence, read: list[tuple[Sentence, Selection]], text: str, language: Language
-) -> str:
+def _description(main: Sentence, read: list[tuple[Sentence, Selection]], text: str, language: Language) -> str:
     task = describe(main, _places(main, read), text, language)
     after = False
     more = []
@@ -144,7 +144,9 @@ def _left_over(timed: list[tuple[Sentence, Selection]], language: Language) -> P
             continue
         for place, item in enumerate(sentence.items):
             if place not in selection.places and item.word in language.intent.bounds:
-                return Problem(f"I don't understand the part from “{item.word}” on. Can you say it with dates or times?")
+                return Problem(
+                    f"I don't understand the part from “{item.word}” on. Can you say it with dates or times?"
+                )
     return None
 
 
@@ -208,11 +210,9 @@ def _answer(
 
 def _rated(timing: Timing) -> Timing:
     """Return "three times a day, at 8, 14 and 22:00" as every day, once the times are named."""
-    from agentkit.schedules.parser.days import every_unit
-
     assert timing.rate is not None
     if timing.rate.unit.name == "day" and len(timing.clocks) == timing.rate.count:
-        return replace(timing, every=every_unit(timing.rate.unit))
+        return replace(timing, every=recurrences.every_unit(timing.rate.unit))
     return timing
 
 
@@ -222,6 +222,3 @@ def _checked(plan: ParsedSchedule, problem: Problem | None) -> ParsedSchedule:
 
 def _asks(description: str, question: str, when: When | None = None) -> ParsedSchedule:
     return ParsedSchedule(description=description, when=when or NoSchedule(), question=question)
-
-
-__all__ = ["LONGEST_TEXT", "UTC", "read_request"]

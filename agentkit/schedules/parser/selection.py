@@ -16,7 +16,6 @@ from agentkit.schedules.parser.meanings import (
     On,
     Part,
     Problem,
-    Starting,
     Times,
     Until,
     Vague,
@@ -115,9 +114,7 @@ def _refuse(
         chosen.timing = replace(chosen.timing, problem=MORE_THAN_ONE)
 
 
-def _settle_bounds(
-    chosen: Selection, mentions: list[Mention], sentence: Sentence, language: Language
-) -> None:
+def _settle_bounds(chosen: Selection, mentions: list[Mention], sentence: Sentence, language: Language) -> None:
     """Make bounds without a recurrence what they mean there: a delay, a moment, or words of the task."""
     timing = chosen.timing
     if timing.every is None and timing.rate is None:

@@ -7,6 +7,7 @@ from typing import Final, Literal
 
 from agentkit.schedules.parser.grammar import Item, match_length
 from agentkit.schedules.parser.language import Language
+from agentkit.schedules.parser.word_lists import word_set
 
 _ENDS: Final = frozenset({".", "!", "?", "¶", "…", ";"})
 _ABBREVIATIONS: Final = frozenset(
@@ -106,9 +107,7 @@ def _is_question(words: list[Item], place: int, language: Language, wish: int) -
     return match_length(words, place, language.beginnings["questions"]) > wish
 
 
-def _plain_kind(
-    items: list[Item], words: list[Item], place: int, language: Language, *, marked: bool
-) -> Kind:
+def _plain_kind(items: list[Item], words: list[Item], place: int, language: Language, *, marked: bool) -> Kind:
     beginnings = language.beginnings
     if place >= len(words):
         return "plain" if any(is_timing(item) for item in items) else "empty"
@@ -154,9 +153,9 @@ def _is_managed(items: list[Item], language: Language) -> bool:
     return False
 
 
-_TIMING_KINDS: Final = frozenset(
+_TIMING_KINDS: Final = word_set(
     "said every rate minute over moment day time times window weekday weekdaylist mondays daykind monthday "
-    "monthdays months tonight zone duration vague phrase".split()
+    "monthdays months tonight zone duration vague phrase"
 )
 
 

@@ -7,7 +7,25 @@ from typing import Final
 
 # Words of their own that are one slip away from a timing word.
 _CORRECT_WORDS: Final = frozenset(
-    {"early", "minus", "frida", "augusta", "coupe", "forth", "thirsty", "sundry", "sundae", "mourning", "fairday", "month", "mouths", "weekly", "bimonthly", "moths", "nighty"}
+    {
+        "early",
+        "minus",
+        "frida",
+        "augusta",
+        "coupe",
+        "forth",
+        "thirsty",
+        "sundry",
+        "sundae",
+        "mourning",
+        "fairday",
+        "month",
+        "mouths",
+        "weekly",
+        "bimonthly",
+        "moths",
+        "nighty",
+    }
     | {"marches", "decemviri", "second", "heights", "hourly", "daily", "dally", "warning", "yearly"}
 )
 _SHORTEST: Final = 6

@@ -63,9 +63,9 @@ class Timing:
     @property
     def has_moment(self) -> bool:
         """Whether anything says when to run, not only how long or until when."""
-        return bool(
-            self.clocks or self.part or self.day or self.every or self.after or self.rate or self.problem
-        ) or (self.months is not None)
+        return bool(self.clocks or self.part or self.day or self.every or self.after or self.rate or self.problem) or (
+            self.months is not None
+        )
 
 
 def fill(timing: Timing, part: Part) -> Timing | None:
@@ -118,9 +118,7 @@ def _fill_bound(timing: Timing, part: Part) -> Timing | None:
         case Excluding():
             if timing.excluding is None:
                 return replace(timing, excluding=part)
-            both = Excluding(
-                timing.excluding.weekdays | part.weekdays, timing.excluding.months | part.months
-            )
+            both = Excluding(timing.excluding.weekdays | part.weekdays, timing.excluding.months | part.months)
             return replace(timing, excluding=both)
         case Window():
             return replace(timing, window=part) if timing.window is None else None
@@ -200,7 +198,7 @@ def merge(first: Every, second: Every) -> Every | None:
             return None
         if fine.unit == "day" and fine.step == 1 and not restricts:
             return None
-    if (fine.weekdays and coarse.weekdays and fine.unit == "week" == coarse.unit and fine.step != coarse.step):
+    if fine.weekdays and coarse.weekdays and fine.unit == "week" == coarse.unit and fine.step != coarse.step:
         return None
     unit = fine.unit
     if fine.unit == "day" and fine.step == 1 and coarse.unit in ("week", "month", "year"):
@@ -234,9 +232,10 @@ def day_into_every(every: Every, day: Day) -> Every | None:
             return replace(every, month_days=frozenset({-1}))
         case Period(unit="weekend", ahead=0) if every.unit == "week":
             return replace(every, weekdays=frozenset({5, 6}))
-        case NthWeekday(nth=nth, weekday=weekday, months_ahead=months_ahead, month=month) if (
-            every.unit in ("month", "year") and months_ahead in (None, 0)
-        ):
+        case NthWeekday(nth=nth, weekday=weekday, months_ahead=months_ahead, month=month) if every.unit in (
+            "month",
+            "year",
+        ) and months_ahead in (None, 0):
             months = every.months | (frozenset({month}) if month else frozenset())
             return replace(every, nth=frozenset({(nth, weekday)}), months=months)
         case NthWorkday(nth=nth) if every.unit == "month":

@@ -20,7 +20,39 @@ def words_of(vocabulary: dict[str, dict[str, object]]) -> list[str]:
     return sorted({word for phrases in vocabulary.values() for word in phrases})
 
 
-GLUE = "in at on every each other from to until for and or the a an of next this last remind me call , . - : ? ! 9 15 31".split()
+GLUE = [
+    "in",
+    "at",
+    "on",
+    "every",
+    "each",
+    "other",
+    "from",
+    "to",
+    "until",
+    "for",
+    "and",
+    "or",
+    "the",
+    "a",
+    "an",
+    "of",
+    "next",
+    "this",
+    "last",
+    "remind",
+    "me",
+    "call",
+    ",",
+    ".",
+    "-",
+    ":",
+    "?",
+    "!",
+    "9",
+    "15",
+    "31",
+]
 GLUE += ["17:30", "5pm", "2026-03-01", "3/4", "-5", "0", "2.5", "25:00", "99999", "half", "past", "times", "between"]
 ENGLISH = st.sampled_from(words_of(english_words.VOCABULARY) + GLUE * 6)
 OTHERS = {

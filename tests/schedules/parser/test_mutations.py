@@ -93,7 +93,13 @@ async def test_manner_changes_nothing(change: Callable[[str], str]) -> None:
 
 @pytest.mark.parametrize(
     "frame",
-    ["remind me to {}", "can you remind me to {}?", "I need to {}", "set a reminder to {}", "don't let me forget to {}"],
+    [
+        "remind me to {}",
+        "can you remind me to {}?",
+        "I need to {}",
+        "set a reminder to {}",
+        "don't let me forget to {}",
+    ],
 )
 async def test_frame_and_order_change_nothing(frame: str) -> None:
     """The timing may stand behind the task, within any framing."""
@@ -119,7 +125,22 @@ def made_rows() -> list[Row]:
     """Return requests put together from parts whose meaning is known, in many zones, numbers and orders."""
     random = Random(7)
     days = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"]
-    words = "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+    words = [
+        "two",
+        "three",
+        "four",
+        "five",
+        "six",
+        "seven",
+        "eight",
+        "nine",
+        "ten",
+        "eleven",
+        "twelve",
+        "thirteen",
+        "fourteen",
+        "fifteen",
+    ]
     rows = []
     for _ in range(400):
         task = random.choice(["call Zoe", "water the ferns", "email Mr. Okafor", "check the kiln", "feed 3 cats"])
@@ -141,13 +162,23 @@ def made_rows() -> list[Row]:
                 (f"every {days[weekday]} {at}", {"type": "cron", "cron": [f"{minute} {hour} * * {cron_day}"], **place}),
                 (f"{at} every {days[weekday]}", {"type": "cron", "cron": [f"{minute} {hour} * * {cron_day}"], **place}),
                 (f"every weekday {at}", {"type": "cron", "cron": [f"{minute} {hour} * * 1-5"], **place}),
-                (f"on the {count}th of every month {at}", {"type": "cron", "cron": [f"{minute} {hour} {count} * *"], **place}),
-                (f"every day {at} for {number} times", {"type": "cron", "cron": [f"{minute} {hour} * * *"], "count": count, **place}),
+                (
+                    f"on the {count}th of every month {at}",
+                    {"type": "cron", "cron": [f"{minute} {hour} {count} * *"], **place},
+                ),
+                (
+                    f"every day {at} for {number} times",
+                    {"type": "cron", "cron": [f"{minute} {hour} * * *"], "count": count, **place},
+                ),
             ]
         )
-        order = random.choice(["{timing} {task}", "{task} {timing}", "remind me {timing} to {task}", "{timing}, {task}"])
+        order = random.choice(
+            ["{timing} {task}", "{task} {timing}", "remind me {timing} to {task}", "{timing}, {task}"]
+        )
         text = order.format(timing=timing, task=task)
-        rows.append({"text": text, "now": NOW, "tz": "America/Chicago", "expect": expect, "description_contains": [task]})
+        rows.append(
+            {"text": text, "now": NOW, "tz": "America/Chicago", "expect": expect, "description_contains": [task]}
+        )
     return rows
 
 

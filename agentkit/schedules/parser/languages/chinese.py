@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days
+from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
 from agentkit.schedules.parser.languages.shared import (
@@ -30,6 +30,7 @@ from agentkit.schedules.parser.meanings import (
     Unit,
     Vague,
 )
+from agentkit.schedules.parser.word_lists import word_set
 
 _DIGITS: Final = "一二三四五六七八九"
 _WEEK: Final = ("周", "週", "星期", "礼拜", "禮拜")
@@ -116,7 +117,9 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "每年": Every(unit="year"),
         **dict.fromkeys(("每小时", "每小時", "每个小时", "每個小時"), Every(unit="hour")),
         **dict.fromkeys(("每分钟", "每分鐘"), Every(unit="minute")),
-        **dict.fromkeys(("工作日", "每个工作日", "每個工作日", "平日"), Every(unit="week", weekdays=frozenset(range(5)))),
+        **dict.fromkeys(
+            ("工作日", "每个工作日", "每個工作日", "平日"), Every(unit="week", weekdays=frozenset(range(5)))
+        ),
         **dict.fromkeys(("每周末", "每个周末", "每個週末", "每週末"), Every(unit="week", weekdays=frozenset({5, 6}))),
         "每季度": Every(unit="month", months=frozenset({1, 4, 7, 10})),
         "每早": Every(unit="day", part=MORNING),
@@ -127,7 +130,22 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
     },
     "rate": dict.fromkeys(("偶尔", "偶爾", "有时候", "不时", "定期"), _HOW_OFTEN),
     "vague": dict.fromkeys(
-        ("以后", "以後", "改天", "待会", "待會", "待会儿", "一会儿", "一會兒", "晚点", "晚點", "过会儿", "有空", "有空的时候"), _WHEN
+        (
+            "以后",
+            "以後",
+            "改天",
+            "待会",
+            "待會",
+            "待会儿",
+            "一会儿",
+            "一會兒",
+            "晚点",
+            "晚點",
+            "过会儿",
+            "有空",
+            "有空的时候",
+        ),
+        _WHEN,
     ),
     "over": dict.fromkeys(("昨天", "昨日", "前天", "昨晚", "上周", "上週", "上个月", "刚才"), Past()),
 }
@@ -139,12 +157,20 @@ NUMBERS: Final[tuple[Rule, ...]] = (
 )
 AMOUNTS: Final[tuple[Rule, ...]] = (
     ("day", "<number> 月 <number> 日|号|號", lambda month, day: days.month_day(month, day) if 0 < month < 13 else None),
-    ("day", "<year> 年 <number> 月 <number> 日|号|號", lambda year, month, day: days.month_day(month, day, year) if 0 < month < 13 else None),
+    (
+        "day",
+        "<year> 年 <number> 月 <number> 日|号|號",
+        lambda year, month, day: days.month_day(month, day, year) if 0 < month < 13 else None,
+    ),
     ("day", "<number> 号|號", days.day_of_month),
     ("day", "下个|下個|下 月 <number> 号|號|日", days.day_of_next_month),
     ("day", "下个月|下個月 <number> 号|號|日", days.day_of_next_month),
-    ("every", "每月|每个月|每個月 <number> 号|號|日", lambda day: days.month_days(days.single(day))),
-    ("every", "每年 <number> 月 <number> 日|号|號", lambda month, day: days.every_date(days.month_day(month, day) if 0 < month < 13 else None)),
+    ("every", "每月|每个月|每個月 <number> 号|號|日", lambda day: recurrences.month_days(days.single(day))),
+    (
+        "every",
+        "每年 <number> 月 <number> 日|号|號",
+        lambda month, day: recurrences.every_date(days.month_day(month, day) if 0 < month < 13 else None),
+    ),
     ("time", "<number> 点|點|时|時 钟|鐘|整?", amounts.as_clock),
     ("time", "<number> 点|點|时|時 半", amounts.half_past),
     ("time", "<number> 点|點|时|時 一刻", amounts.quarter_past),
@@ -152,7 +178,11 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("time", "<number> 点|點|时|時 <number> 分?", lambda hour, minute: amounts.minutes_past(minute, hour)),
     ("time", "<number> 点|點|时|時 零 <number> 分?", lambda hour, minute: amounts.minutes_past(minute, hour)),
     ("time", "差 <number> 分 <number> 点|點", amounts.minutes_to),
-    ("time", "<part> <time|number>", lambda part, time: amounts.with_part_first(part, time) if not isinstance(time, int | float) else None),
+    (
+        "time",
+        "<part> <time|number>",
+        lambda part, time: amounts.with_part_first(part, time) if not isinstance(time, int | float) else None,
+    ),
     ("duration", "<number> <unit>", amounts.duration),
     ("duration", "<number> <unit> 半", lambda n, unit: amounts.and_a_half(amounts.duration(n, unit))),
     ("duration", "半 <unit>", amounts.half),
@@ -167,17 +197,21 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("weekdaylist", "<weekday|weekdaylist> 和|、|,|跟|与 <weekday>", days.union),
     ("weekdaylist", "<every_weekday> 和|、|,|跟|与 <weekday|weekdaylist>", days.union),
     ("weekdaylist", "<every_weekday> 到|至|- <weekday>", days.weekday_range),
-    ("every", "<every_weekday>", days.every_weekday),
-    ("every", "每 隔? <duration> 一次?", days.every_duration),
-    ("every", "每隔 <duration> 一次?", days.every_duration),
-    ("every", "每个|每個 <unit>", days.every_unit),
-    ("every", "每月|每个月|每個月 最后|最後 一天", days.last_month_day),
-    ("every", "每月|每个月|每個月 第 <number> 个|個 <weekday>", days.nth_weekday_monthly),
-    ("every", "每两周|每兩週|每两个星期|每兩個星期 <weekday>?", lambda day: Every(unit="week", step=2, weekdays=day or frozenset())),
-    ("said", f"<duration> {_LATER}", days.after),
-    ("said", f"过|過|再过|再過 <duration> {_LATER}?", days.after),
+    ("every", "<every_weekday>", recurrences.every_weekday),
+    ("every", "每 隔? <duration> 一次?", recurrences.every_duration),
+    ("every", "每隔 <duration> 一次?", recurrences.every_duration),
+    ("every", "每个|每個 <unit>", recurrences.every_unit),
+    ("every", "每月|每个月|每個月 最后|最後 一天", recurrences.last_month_day),
+    ("every", "每月|每个月|每個月 第 <number> 个|個 <weekday>", recurrences.nth_weekday_monthly),
+    (
+        "every",
+        "每两周|每兩週|每两个星期|每兩個星期 <weekday>?",
+        lambda day: Every(unit="week", step=2, weekdays=day or frozenset()),
+    ),
+    ("said", f"<duration> {_LATER}", phrases.after),
+    ("said", f"过|過|再过|再過 <duration> {_LATER}?", phrases.after),
     ("over", "<duration> 前|之前|以前", lambda _: Past()),
-    ("count", "<number> 次", days.count_of),
+    ("count", "<number> 次", phrases.count_of),
 )
 PARTS: Final[tuple[Rule, ...]] = (
     ("times", "<time|times> 和|、|,|跟 <time|times>", amounts.at_more),
@@ -186,18 +220,18 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "<day> <part>", lambda day, part: both(day, part)),
     ("said", "<weekday> <part>", lambda day, part: both(one_day(day), part)),
     ("said", "<tonight>", lambda several: several),
-    ("said", "<day> 的|在?", days.on),
-    ("said", "在|于 <day|weekday>", days.on),
-    ("said", "从|從|自 <day|weekday> 开始|開始|起", days.starting),
-    ("said", "<day|weekday> 开始|開始|起", days.starting),
-    ("said", "直到|到|至 <day|weekday|time> 为止|為止?", days.until),
+    ("said", "<day> 的|在?", phrases.on),
+    ("said", "在|于 <day|weekday>", phrases.on),
+    ("said", "从|從|自 <day|weekday> 开始|開始|起", phrases.starting),
+    ("said", "<day|weekday> 开始|開始|起", phrases.starting),
+    ("said", "直到|到|至 <day|weekday|time> 为止|為止?", phrases.until),
     ("said", "从|從? <time> 到|至|- <time>", amounts.window),
-    ("said", "持续|持續|连续|連續 <duration>", days.lasting),
+    ("said", "持续|持續|连续|連續 <duration>", phrases.lasting),
     ("said", "共|一共|总共? <count>", lambda count: count),
-    ("said", "除了|除 <weekday|weekdaylist> 外|以外|之外?", days.excluding),
+    ("said", "除了|除 <weekday|weekdaylist> 外|以外|之外?", phrases.excluding),
     ("said", "<said> 的|时|時|,", lambda said: said),
     ("every", "在? <every> 的", lambda every: every),
-    ("every", "<every> <part>", days.every_in_part),
+    ("every", "<every> <part>", recurrences.every_in_part),
 )
 
 INTENT: Final = Intent(
@@ -218,15 +252,17 @@ INTENT: Final = Intent(
         "告诉我|告訴我 什么|什麼|为什么|怎么",
         "讲|講|写|寫|翻译|翻譯|解释|解釋 一? 个|個|首|下",
     ),
-    statements=("我|他|她|它|我们|我們|他们|他們|她们|大家|谢谢|謝謝|生日快乐|生日快樂|晚安|早安|明天见|明天見|再见|再見",),
+    statements=(
+        "我|他|她|它|我们|我們|他们|他們|她们|大家|谢谢|謝謝|生日快乐|生日快樂|晚安|早安|明天见|明天見|再见|再見",
+    ),
     past=frozenset({"了", "过", "過"}),
     management=("取消|删除|刪除|查看|列出|显示|顯示|暂停|暫停|修改|更改|停止|关闭|關閉|删掉|刪掉",),
-    managed=frozenset("提醒 闹钟 鬧鐘 日程 行程 计时器 計時器 任务 任務".split()),
+    managed=word_set("提醒 闹钟 鬧鐘 日程 行程 计时器 計時器 任务 任務"),
     instructions=("忽略|无视|無視 所有|之前|以上|你|全部",),
     joiners=frozenset({"和", "然后", "然後", ",", ";", ".", "¶"}),
-    waiting=frozenset("计时器 計時器 定时器 倒计时 闹钟".split()),
-    conditions=frozenset("当 當 如果 等".split()),
-    bounds=frozenset("直到 除了 除".split()),
+    waiting=word_set("计时器 計時器 定时器 倒计时 闹钟"),
+    conditions=word_set("当 當 如果 等"),
+    bounds=word_set("直到 除了 除"),
     recurring=frozenset({"每", "每隔", "每个", "每個"}),
     fillers=frozenset({",", "的", "在", "、", "和", "于"}),
 )

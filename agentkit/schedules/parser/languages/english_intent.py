@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from agentkit.schedules.parser.language import Intent
+from agentkit.schedules.parser.word_lists import word_set
 
 _NOTE: Final = "reminder|alarm|timer|alert|notification|nudge|ping|countdown|wakeup"
 
@@ -81,7 +82,9 @@ INTENT: Final = Intent(
         "will do",
     ),
     keeping=("wake|wakey|get me|us up?", "call|phone|ring me|us", "snooze", "wake"),
-    links=frozenset({"to", "that", "about", "of", "for", "re", "regarding", "on", "with", "i", "we", ":", "-", "–", "2"}),
+    links=frozenset(
+        {"to", "that", "about", "of", "for", "re", "regarding", "on", "with", "i", "we", ":", "-", "–", "2"}
+    ),
     questions=(
         "what|what's|whats|who|who's|whos|whom|whose|which|why|where|where's|how|how's|hows",
         "when|when's|whens is|are|was|were|do|does|did|will|can|should|would|am|has|have",
@@ -110,30 +113,30 @@ INTENT: Final = Intent(
         "once upon a time",
         "no|nah|nope|never mind|problem|thanks|worries",
     ),
-    past=frozenset(
+    past=word_set(
         "was were had did went came got said told took began won ran saw made broke sent forgot missed slept woke met "
         "ate drank felt gave knew found thought brought bought lost paid spoke wrote drove flew grew heard held kept "
         "left meant led rained finished called failed arrived worked happened started ended closed opened passed "
         "crashed died moved visited attended completed delivered deployed shipped expired wasn't weren't didn't "
         "hadn't rang stood fell spent understood caught taught built chose drew grew stole threw tore swam sang drank became "
-        "happened used".split()
+        "happened used"
     ),
-    verbs=frozenset(
+    verbs=word_set(
         "is are isn't aren't starts begins opens closes ends leaves departs arrives takes runs comes goes gets has "
         "happens lands expires falls works usually always never wakes eats sleeps lives loves likes hates plays "
         "teaches boards stays looks seems sounds feels hosts says thinks wants needs rises sets kicks airs returns "
-        "visits flies drives walks meets calls does can can't could would might must won't will".split()
+        "visits flies drives walks meets calls does can can't could would might must won't will"
     ),
     management=(
         "cancel|delete|remove|list|show|pause|resume|stop|clear|change|move|reschedule|postpone|edit|update|skip|unsnooze|disable|enable|dismiss|erase|kill|mute|silence|reactivate|unpause|modify|shift|undo|view|display|abort|unset|restart|snooze",
         "check|see|get|read|give|export|count|print|turn|switch|push|end|forget|drop|bring|fetch me? my|all|the|off|every|our|any|up|on|out",
     ),
-    managed=frozenset(
+    managed=word_set(
         "reminder reminders reminder's alarm alarms timer timers schedule schedules notification notifications "
-        "reminding schedules alerts jobs scheduled upcoming recurring tasks agenda calendar events".split()
+        "reminding schedules alerts jobs scheduled upcoming recurring tasks agenda calendar events"
     ),
-    after_managed=frozenset(
-        "for to at on about that i of from in by is are with which named called please tomorrow today and".split()
+    after_managed=word_set(
+        "for to at on about that i of from in by is are with which named called please tomorrow today and"
     ),
     instructions=(
         "ignore|disregard|forget|override|bypass|drop all|any|your|the|my|every|everything|previous|prior|these|those|earlier|above of|the|your|my|all|other? previous|prior|above|earlier|system|safety|former|past|old|current|existing|hidden? rules|rule|instruction|instructions|prompt|prompts|guidelines|training|directives|constraints|everything|system|orders|above",
@@ -153,18 +156,16 @@ INTENT: Final = Intent(
         "developer|debug|admin|god|sudo mode",
         "set the|your|my timezone|zone|time to",
     ),
-    determiners=frozenset(
-        "the my our your his her their its a an that those these any some no another mom's dad's whose".split()
+    determiners=word_set(
+        "the my our your his her their its a an that those these any some no another mom's dad's whose"
     ),
     joiners=frozenset({"and", "or", "then", "also", "plus", "&", "+", ";", ",", ".", "¶"}),
-    waiting=frozenset("timer snooze wait alarm countdown sleep pause delay hold stopwatch snoozed postpone".split()),
-    conditions=frozenset(
-        "when once if whenever unless while before after until till as on at in by during around from within".split()
+    waiting=word_set("timer snooze wait alarm countdown sleep pause delay hold stopwatch snoozed postpone"),
+    conditions=word_set(
+        "when once if whenever unless while before after until till as on at in by during around from within"
     ),
-    bounds=frozenset(
-        "until till til except excluding unless starting beginning ending besides skipping skip without".split()
-    ),
+    bounds=word_set("until till til except excluding unless starting beginning ending besides skipping skip without"),
     recurring=frozenset({"every", "evry"}),
-    titles=frozenset("called titled named entitled".split()),
+    titles=word_set("called titled named entitled"),
     fillers=frozenset({",", "-", "–", "—", "(", ")", "and", "at", "on", "the", "for", "by", "in", "@", ":", "."}),
 )

@@ -18,6 +18,7 @@ from agentkit.schedules.parser.meanings import (
     Unit,
     Vague,
 )
+from agentkit.schedules.parser.word_lists import word_list
 
 _MONDAY_TO_FRIDAY: Final = frozenset(range(5))
 _WEEKEND: Final = frozenset({5, 6})
@@ -90,11 +91,7 @@ def _units() -> dict[str, Unit]:
 
 
 def _weekdays() -> dict[str, frozenset[int]]:
-    return {
-        word: frozenset({weekday})
-        for weekday, words in enumerate(_WEEKDAY_NAMES)
-        for word in words.split()
-    }
+    return {word: frozenset({weekday}) for weekday, words in enumerate(_WEEKDAY_NAMES) for word in words.split()}
 
 
 def _plural_weekdays() -> dict[str, frozenset[int]]:
@@ -152,9 +149,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         **{kind: days for kind, days in _day_kinds().items() if kind.endswith("s")},
     },
     "daykind": dict(_day_kinds()),
-    "month": {
-        word: number for number, words in enumerate(_MONTH_NAMES, start=1) for word in words.split()
-    },
+    "month": {word: number for number, words in enumerate(_MONTH_NAMES, start=1) for word in words.split()},
     "part": {
         "morning": MORNING,
         "mornings": MORNING,
@@ -193,7 +188,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "2day": DayOffset(0),
         "tomorrow": DayOffset(1),
         **dict.fromkeys(
-            "tmrw tmr tmw tmrrw tommorow tommorrow tomorow tomorro tomm tomo tomoz 2moro 2morrow".split(),
+            word_list("tmrw tmr tmw tmrrw tommorow tommorrow tomorow tomorro tomm tomo tomoz 2moro 2morrow"),
             DayOffset(1),
         ),
         "day after tomorrow": DayOffset(2),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days
+from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
 from agentkit.schedules.parser.languages.shared import (
@@ -32,13 +32,14 @@ from agentkit.schedules.parser.meanings import (
     Until,
     Vague,
 )
+from agentkit.schedules.parser.word_lists import word_list, word_set
 from agentkit.schedules.parser.zones import ZONE_VOCABULARY
 
-_SMALL: Final = (
+_SMALL: Final = word_list(
     "zéro un deux trois quatre cinq six sept huit neuf dix onze douze treize quatorze quinze seize"
-).split()
-_TENS: Final = "vingt trente quarante cinquante soixante".split()
-_WEEKDAYS: Final = "lundi mardi mercredi jeudi vendredi samedi dimanche".split()
+)
+_TENS: Final = word_list("vingt trente quarante cinquante soixante")
+_WEEKDAYS: Final = word_list("lundi mardi mercredi jeudi vendredi samedi dimanche")
 _MONTHS: Final = (
     "janvier janv|février fevrier fév|mars|avril|mai|juin|juillet juil|août aout|septembre sept|octobre oct|"
     "novembre nov|décembre decembre déc"
@@ -156,11 +157,19 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("time", "<number> h <number>", amounts.exact_clock),
     ("time", "<number> h", amounts.exact_clock),
     ("clock", "à|a|vers|pour|dès <number> heures|heure", amounts.as_clock),
-    ("clock", "à|a|vers|pour|dès <number> heures|heure <number>", lambda hour, minute: amounts.minutes_past(minute, hour)),
+    (
+        "clock",
+        "à|a|vers|pour|dès <number> heures|heure <number>",
+        lambda hour, minute: amounts.minutes_past(minute, hour),
+    ),
     ("clock", "à|a|vers|pour|dès <number> heures|heure et demie", amounts.half_past),
     ("clock", "à|a|vers|pour|dès <number> heures|heure et quart", amounts.quarter_past),
     ("clock", "à|a|vers|pour|dès <number> heures|heure moins le quart", amounts.quarter_to),
-    ("clock", "à|a|vers|pour|dès <number> heures|heure moins <number>", lambda hour, minutes: amounts.minutes_to(minutes, hour)),
+    (
+        "clock",
+        "à|a|vers|pour|dès <number> heures|heure moins <number>",
+        lambda hour, minutes: amounts.minutes_to(minutes, hour),
+    ),
     ("clock", "à <time> et demie", amounts.half_past),
 )
 DAYS: Final[tuple[Rule, ...]] = (
@@ -187,32 +196,40 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("over", "il y a <duration>", lambda _: Past()),
 )
 RECURRENCES: Final[tuple[Rule, ...]] = (
-    ("said", "dans|d'ici <duration>", days.after),
-    ("said", "dans environ|à|peu|près? <duration>", days.after),
-    ("every", "chaque <unit>", days.every_unit),
-    ("every", "chaque <weekday|weekdaylist|daykind>", days.every_weekday),
-    ("every", "chaque <part>", days.every_part),
-    ("every", "chaque <month>", days.every_month_number),
-    ("every", "tous|toutes les <unit>", days.every_unit),
-    ("every", "tous|toutes les <duration>", days.every_duration),
-    ("every", "tous les <mondays|weekday|weekdaylist|daykind>", days.every_weekday),
-    ("every", "tous|toutes les <part>", days.every_part),
+    ("said", "dans|d'ici <duration>", phrases.after),
+    ("said", "dans environ|à|peu|près? <duration>", phrases.after),
+    ("every", "chaque <unit>", recurrences.every_unit),
+    ("every", "chaque <weekday|weekdaylist|daykind>", recurrences.every_weekday),
+    ("every", "chaque <part>", recurrences.every_part),
+    ("every", "chaque <month>", recurrences.every_month_number),
+    ("every", "tous|toutes les <unit>", recurrences.every_unit),
+    ("every", "tous|toutes les <duration>", recurrences.every_duration),
+    ("every", "tous les <mondays|weekday|weekdaylist|daykind>", recurrences.every_weekday),
+    ("every", "tous|toutes les <part>", recurrences.every_part),
     ("every", "toutes les demi - heures", lambda: Every(unit="minute", step=30)),
-    ("every", "un <weekday> sur deux", days.every_other_weekday),
-    ("every", "<number> <weekday> sur deux", lambda _, day: days.every_other_weekday(day)),
+    ("every", "un <weekday> sur deux", recurrences.every_other_weekday),
+    ("every", "<number> <weekday> sur deux", lambda _, day: recurrences.every_other_weekday(day)),
     ("every", "<number> jour sur deux", lambda _: Every(unit="day", step=2)),
-    ("every", "<duration> sur deux", lambda length: days.every_duration(Duration(length.seconds * 2, length.months * 2, last=length.last))),
-    ("every", "les <mondays|daykind>", days.every_weekday),
-    ("every", "<weekdaylist>", days.every_weekday),
-    ("every", "le <ordinal> <weekday> du|de chaque? mois", days.nth_weekday_monthly),
-    ("every", "le dernier <weekday> du|de chaque? mois", days.last_weekday_monthly),
-    ("every", "le <number|ordinal> de chaque mois", lambda day: days.month_days(days.single(day))),
-    ("every", "le <number|ordinal> du mois", lambda day: days.month_days(days.single(day))),
-    ("every", "le <number|ordinal> et le? <number> de chaque mois", lambda a, b: days.month_days(days.union(a, b))),
-    ("every", "le dernier jour de chaque mois", days.last_month_day),
-    ("every", "le dernier <daykind> du|de chaque? mois", days.last_workday_monthly),
-    ("every", "<number> fois par <unit>", days.rate),
-    ("count", "<number> fois", days.count_of),
+    (
+        "every",
+        "<duration> sur deux",
+        lambda length: recurrences.every_duration(Duration(length.seconds * 2, length.months * 2, last=length.last)),
+    ),
+    ("every", "les <mondays|daykind>", recurrences.every_weekday),
+    ("every", "<weekdaylist>", recurrences.every_weekday),
+    ("every", "le <ordinal> <weekday> du|de chaque? mois", recurrences.nth_weekday_monthly),
+    ("every", "le dernier <weekday> du|de chaque? mois", recurrences.last_weekday_monthly),
+    ("every", "le <number|ordinal> de chaque mois", lambda day: recurrences.month_days(days.single(day))),
+    ("every", "le <number|ordinal> du mois", lambda day: recurrences.month_days(days.single(day))),
+    (
+        "every",
+        "le <number|ordinal> et le? <number> de chaque mois",
+        lambda a, b: recurrences.month_days(days.union(a, b)),
+    ),
+    ("every", "le dernier jour de chaque mois", recurrences.last_month_day),
+    ("every", "le dernier <daykind> du|de chaque? mois", recurrences.last_workday_monthly),
+    ("every", "<number> fois par <unit>", recurrences.rate),
+    ("count", "<number> fois", phrases.count_of),
 )
 PARTS: Final[tuple[Rule, ...]] = (
     ("times", "<clock|times> ,|et <clock|times|time>", amounts.at_more),
@@ -223,22 +240,26 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "le? <mondays> <part>", lambda kind, part: Every(unit="week", weekdays=kind, part=part)),
     ("said", "ce|cet|cette <part>", lambda part: Several((DayOffset(0), part))),
     ("said", "le|dans|la|au|en la|le? <part>", lambda part: part),
-    ("said", "le|pour|à|au|en <day|weekday>", days.on),
-    ("said", "pour le <day|weekday>", days.on),
-    ("said", "le <number|ordinal>", lambda day: days.on(days.day_of_month(day))),
-    ("said", "le|ce <daykind>", lambda kind: days.on(Period("weekend", 0)) if len(kind) == 2 else None),
-    ("said", "en|au mois? de? <month|months>", lambda month: days.one_month(month) if isinstance(month, int) else month),
-    ("said", "jusqu'à|jusqu'au|jusque <day|weekday|time>", days.until),
+    ("said", "le|pour|à|au|en <day|weekday>", phrases.on),
+    ("said", "pour le <day|weekday>", phrases.on),
+    ("said", "le <number|ordinal>", lambda day: phrases.on(days.day_of_month(day))),
+    ("said", "le|ce <daykind>", lambda kind: phrases.on(Period("weekend", 0)) if len(kind) == 2 else None),
+    (
+        "said",
+        "en|au mois? de? <month|months>",
+        lambda month: days.one_month(month) if isinstance(month, int) else month,
+    ),
+    ("said", "jusqu'à|jusqu'au|jusque <day|weekday|time>", phrases.until),
     ("said", "jusqu'à la fin de <month>", lambda month: Until(days.one_month(month))),
     ("said", "jusqu'en <month>", lambda month: Until(days.one_month(month))),
-    ("said", "à partir de|du le? <day|weekday>", days.starting),
-    ("said", "dès le? <day|weekday>", days.starting),
+    ("said", "à partir de|du le? <day|weekday>", phrases.starting),
+    ("said", "dès le? <day|weekday>", phrases.starting),
     ("said", "à partir de maintenant", lambda: Starting(Duration())),
     ("said", "de|entre <time|number> et|à <time|number>", amounts.window),
-    ("said", "pendant|durant les? prochains|prochaines? <duration>", days.lasting),
-    ("said", "de|pour <duration>", days.lasting),
+    ("said", "pendant|durant les? prochains|prochaines? <duration>", phrases.lasting),
+    ("said", "de|pour <duration>", phrases.lasting),
     ("said", "<count>", lambda count: count),
-    ("said", "sauf|excepté|hormis le|les? <weekday|mondays|daykind|weekdaylist>", days.excluding),
+    ("said", "sauf|excepté|hormis le|les? <weekday|mondays|daykind|weekdaylist>", phrases.excluding),
     ("zone", "heure de <city>", lambda zone: zone),
 )
 
@@ -280,18 +301,18 @@ INTENT: Final = Intent(
         "à demain|bientôt|plus|lundi|mardi|mercredi|jeudi|vendredi|samedi|dimanche",
         "bon|joyeux|bonne anniversaire|noël|nuit|journée",
     ),
-    verbs=frozenset("est sont était a commence ouvre ferme finit part arrive dure a eu".split()),
-    past=frozenset("était étaient fut avait est allé appelé fini".split()),
+    verbs=word_set("est sont était a commence ouvre ferme finit part arrive dure a eu"),
+    past=word_set("était étaient fut avait est allé appelé fini"),
     management=(
         "annule|annulez|supprime|supprimez|efface|montre|affiche|liste|arrête|modifie|change|déplace|désactive",
     ),
-    managed=frozenset("rappel rappels alarme alarmes réveil réveils minuteur minuteurs agenda".split()),
-    after_managed=frozenset("de du des pour à le la les que sur d".split()),
-    determiners=frozenset("le la les l' mon ma mes ton ta tes son sa ses notre votre un une des du au".split()),
+    managed=word_set("rappel rappels alarme alarmes réveil réveils minuteur minuteurs agenda"),
+    after_managed=word_set("de du des pour à le la les que sur d"),
+    determiners=word_set("le la les l' mon ma mes ton ta tes son sa ses notre votre un une des du au"),
     joiners=frozenset({"et", "puis", ",", ";", ".", "¶"}),
-    waiting=frozenset("minuteur minuterie attends attendre alarme".split()),
-    conditions=frozenset("quand si lorsque dès avant après".split()),
-    bounds=frozenset("jusqu'à jusqu'au jusque sauf excepté".split()),
+    waiting=word_set("minuteur minuterie attends attendre alarme"),
+    conditions=word_set("quand si lorsque dès avant après"),
+    bounds=word_set("jusqu'à jusqu'au jusque sauf excepté"),
     recurring=frozenset({"chaque", "tous", "toutes"}),
     fillers=frozenset({",", "-", "et", "à", "le", "la", "les", "de", "du", ":", "vers"}),
 )
@@ -300,6 +321,4 @@ INTENT: Final = Intent(
 @cache
 def french() -> Language:
     """Return French, compiled at its first use."""
-    return make_language(
-        "fr", {**VOCABULARY, **ZONE_VOCABULARY}, (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT
-    )
+    return make_language("fr", {**VOCABULARY, **ZONE_VOCABULARY}, (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT)

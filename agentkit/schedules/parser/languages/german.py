@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days
+from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
 from agentkit.schedules.parser.languages.shared import (
@@ -34,17 +34,18 @@ from agentkit.schedules.parser.meanings import (
     Until,
     Vague,
 )
+from agentkit.schedules.parser.word_lists import word_list, word_set
 from agentkit.schedules.parser.zones import ZONE_VOCABULARY
 
-_ONES: Final = "null ein zwei drei vier fünf sechs sieben acht neun".split()
-_SMALL: Final = (
+_ONES: Final = word_list("null ein zwei drei vier fünf sechs sieben acht neun")
+_SMALL: Final = word_list(
     "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf dreizehn vierzehn fünfzehn sechzehn "
     "siebzehn achtzehn neunzehn"
-).split()
-_TENS: Final = "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig".split()
-_ORDINALS: Final = "erst zweit dritt viert fünft sechst siebt acht neunt zehnt elft zwölft".split()
-_WEEKDAYS: Final = "montag dienstag mittwoch donnerstag freitag samstag sonntag".split()
-_SHORT: Final = "mo di mi do fr sa so".split()
+)
+_TENS: Final = word_list("zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig")
+_ORDINALS: Final = word_list("erst zweit dritt viert fünft sechst siebt acht neunt zehnt elft zwölft")
+_WEEKDAYS: Final = word_list("montag dienstag mittwoch donnerstag freitag samstag sonntag")
+_SHORT: Final = word_list("mo di mi do fr sa so")
 _MONTHS: Final = (
     "januar jan jänner|februar feb feber|märz mrz maerz|april apr|mai|juni jun|juli jul|august aug|"
     "september sep sept|oktober okt|november nov|dezember dez"
@@ -221,7 +222,11 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("day", f"{_NEXT}|{_COMING} <unit>", days.next_period),
     ("day", f"{_THIS} <unit>", days.this_period),
     ("day", f"{_THIS} <daykind>", lambda kind: Period("weekend", 0) if len(kind) == 2 else None),
-    ("day", f"{_NEXT}|{_COMING} <daykind>", lambda kind: Period("weekend", 1) if len(kind) == 2 else Period("workday", 1)),
+    (
+        "day",
+        f"{_NEXT}|{_COMING} <daykind>",
+        lambda kind: Period("weekend", 1) if len(kind) == 2 else Period("workday", 1),
+    ),
     ("day", "<ordinal|number> <month> <year>?", days.day_month),
     ("day", "<weekday> ,? den? dem? <day>", days.dated_weekday),
     ("day", "<weekday> in <number> wochen", lambda day, n: days.weekday_after_next(day) if n == 2 else None),
@@ -231,36 +236,48 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("monthdays", "<ordinal> und|, <ordinal|monthdays>", days.union),
 )
 RECURRENCES: Final[tuple[Rule, ...]] = (
-    ("said", "in|nach <duration>", days.after),
-    ("said", "in etwa|ungefähr|ca|circa <duration>", days.after),
-    ("said", "in <number>", lambda count: days.after(amounts.duration(count, Unit("minute")))),
-    ("every", f"{_EVERY} <unit>", days.every_unit),
-    ("every", f"{_EVERY} <daykind|mondays|weekday|weekdaylist>", days.every_weekday),
-    ("every", f"{_EVERY} <part>", days.every_part),
-    ("every", f"{_EVERY} morgen", lambda: days.every_part(MORNING)),
-    ("every", f"{_EVERY} <ordinal> <unit>", days.every_nth),
-    ("every", f"{_EVERY} <ordinal> <weekday>", lambda n, day: days.every_other_weekday(day) if n == 2 else days.nth_weekday_monthly(n, day)),
-    ("every", f"{_EVERY} <ordinal> <weekday> im|des|jedes monat|monats", days.nth_weekday_monthly),
-    ("every", f"{_EVERY} {_LAST} <weekday> im|des? monat|monats?", days.last_weekday_monthly),
-    ("every", f"{_EVERY} <month>", days.every_month_number),
-    ("every", f"{_EVERY} <ordinal> des|im monats|monat", lambda day: days.month_days(days.single(day))),
-    ("every", f"{_EVERY} <monthdays|ordinal>", lambda numbers: days.month_days(numbers if isinstance(numbers, frozenset) else days.single(numbers))),
-    ("every", f"{_EVERY} {_HALF} <unit>", lambda unit: days.every_duration(amounts.half(unit))),
+    ("said", "in|nach <duration>", phrases.after),
+    ("said", "in etwa|ungefähr|ca|circa <duration>", phrases.after),
+    ("said", "in <number>", lambda count: phrases.after(amounts.duration(count, Unit("minute")))),
+    ("every", f"{_EVERY} <unit>", recurrences.every_unit),
+    ("every", f"{_EVERY} <daykind|mondays|weekday|weekdaylist>", recurrences.every_weekday),
+    ("every", f"{_EVERY} <part>", recurrences.every_part),
+    ("every", f"{_EVERY} morgen", lambda: recurrences.every_part(MORNING)),
+    ("every", f"{_EVERY} <ordinal> <unit>", recurrences.every_nth),
+    (
+        "every",
+        f"{_EVERY} <ordinal> <weekday>",
+        lambda n, day: recurrences.every_other_weekday(day) if n == 2 else recurrences.nth_weekday_monthly(n, day),
+    ),
+    ("every", f"{_EVERY} <ordinal> <weekday> im|des|jedes monat|monats", recurrences.nth_weekday_monthly),
+    ("every", f"{_EVERY} {_LAST} <weekday> im|des? monat|monats?", recurrences.last_weekday_monthly),
+    ("every", f"{_EVERY} <month>", recurrences.every_month_number),
+    ("every", f"{_EVERY} <ordinal> des|im monats|monat", lambda day: recurrences.month_days(days.single(day))),
+    (
+        "every",
+        f"{_EVERY} <monthdays|ordinal>",
+        lambda numbers: recurrences.month_days(numbers if isinstance(numbers, frozenset) else days.single(numbers)),
+    ),
+    ("every", f"{_EVERY} {_HALF} <unit>", lambda unit: recurrences.every_duration(amounts.half(unit))),
     ("every", f"{_EVERY} viertelstunde", lambda: Every(unit="minute", step=15)),
-    ("every", "alle <duration>", days.every_duration),
-    ("every", f"am? <ordinal> <weekday> im|des|{_EVERY} monat|monats", days.nth_weekday_monthly),
-    ("every", f"am? {_LAST} <weekday> im|des|{_EVERY} monat|monats", days.last_weekday_monthly),
-    ("every", "am? <ordinal|monthdays> jedes|jeden|des monats|monat", lambda numbers: days.month_days(numbers if isinstance(numbers, frozenset) else days.single(numbers))),
-    ("every", f"am? {_LAST} tag jedes|jeden monats|monat", days.last_month_day),
-    ("every", f"am? {_LAST} <daykind> im|des|{_EVERY} monat|monats", days.last_workday_monthly),
-    ("every", f"am? <ordinal> <daykind> im|des|{_EVERY} monat|monats", lambda n, _: days.nth_workday_monthly(n)),
-    ("every", "<often> am|pro|die|im|in <unit>", days.rate),
-    ("every", "<often> der <unit>", days.rate),
-    ("every", "<number> mal am|pro|die|im <unit>", days.rate),
-    ("every", "an <daykind>", days.every_weekday),
+    ("every", "alle <duration>", recurrences.every_duration),
+    ("every", f"am? <ordinal> <weekday> im|des|{_EVERY} monat|monats", recurrences.nth_weekday_monthly),
+    ("every", f"am? {_LAST} <weekday> im|des|{_EVERY} monat|monats", recurrences.last_weekday_monthly),
+    (
+        "every",
+        "am? <ordinal|monthdays> jedes|jeden|des monats|monat",
+        lambda numbers: recurrences.month_days(numbers if isinstance(numbers, frozenset) else days.single(numbers)),
+    ),
+    ("every", f"am? {_LAST} tag jedes|jeden monats|monat", recurrences.last_month_day),
+    ("every", f"am? {_LAST} <daykind> im|des|{_EVERY} monat|monats", recurrences.last_workday_monthly),
+    ("every", f"am? <ordinal> <daykind> im|des|{_EVERY} monat|monats", lambda n, _: recurrences.nth_workday_monthly(n)),
+    ("every", "<often> am|pro|die|im|in <unit>", recurrences.rate),
+    ("every", "<often> der <unit>", recurrences.rate),
+    ("every", "<number> mal am|pro|die|im <unit>", recurrences.rate),
+    ("every", "an <daykind>", recurrences.every_weekday),
     ("every", "<mondays> <part>", lambda kind, part: Every(unit="week", weekdays=kind, part=part)),
     ("every", "<mondays> morgen", lambda kind: Every(unit="week", weekdays=kind, part=MORNING)),
-    ("count", "<number> mal", days.count_of),
+    ("count", "<number> mal", phrases.count_of),
     ("over", f"{_LAST} <weekday|unit>", lambda _: Past()),
     ("over", "vor <duration>", lambda _: Past()),
 )
@@ -276,27 +293,27 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "<weekday> <part>", lambda day, part: both(one_day(day), part)),
     ("said", "am? <weekday> morgen", lambda day: both(one_day(day), MORNING)),
     ("said", "am? <weekday> <part>", lambda day, part: both(one_day(day), part)),
-    ("said", "am|zum|zu|an|den <day|weekday|weekdaylist>", days.on),
-    ("said", "am <ordinal>", lambda day: days.on(days.day_of_month(day))),
-    ("said", "am <monthdays>", days.month_days),
-    ("said", "am <daykind>", lambda kind: days.on(Period("weekend", 0)) if len(kind) == 2 else None),
+    ("said", "am|zum|zu|an|den <day|weekday|weekdaylist>", phrases.on),
+    ("said", "am <ordinal>", lambda day: phrases.on(days.day_of_month(day))),
+    ("said", "am <monthdays>", recurrences.month_days),
+    ("said", "am <daykind>", lambda kind: phrases.on(Period("weekend", 0)) if len(kind) == 2 else None),
     ("said", "am|gegen|in|über <part>", lambda part: part),
     ("said", "in der nacht", lambda: NIGHT),
     ("said", "am morgen", lambda: MORNING),
     ("said", "zum|bis|zu <phrase>", lambda part: part),
     ("said", "im <month|months>", lambda month: days.one_month(month) if isinstance(month, int) else month),
-    ("said", "bis zum|zu? <day|weekday|time>", days.until),
-    ("said", "bis am? <weekday>", days.until),
+    ("said", "bis zum|zu? <day|weekday|time>", phrases.until),
+    ("said", "bis am? <weekday>", phrases.until),
     ("said", "bis ende <month>", lambda month: Until(days.one_month(month))),
-    ("said", "ab|seit dem|den|nächsten? <day|weekday>", days.starting),
-    ("said", "beginnend|startend am|ab|mit? <day|weekday>", days.starting),
+    ("said", "ab|seit dem|den|nächsten? <day|weekday>", phrases.starting),
+    ("said", "beginnend|startend am|ab|mit? <day|weekday>", phrases.starting),
     ("said", "ab sofort|jetzt", lambda: Starting(Duration())),
     ("said", "von|zwischen <number|time> und|bis|- <time|number> uhr?", amounts.window),
-    ("said", "für|über|auf die? nächsten? <duration>", days.lasting),
-    ("said", "<duration> lang", days.lasting),
+    ("said", "für|über|auf die? nächsten? <duration>", phrases.lasting),
+    ("said", "<duration> lang", phrases.lasting),
     ("said", "<count>", lambda count: count),
-    ("said", "<often>", lambda count: days.count_of(count) if count > 1 else None),
-    ("said", "außer|ausser|bis auf? am|an? <weekday|weekdaylist|mondays|daykind>", days.excluding),
+    ("said", "<often>", lambda count: phrases.count_of(count) if count > 1 else None),
+    ("said", "außer|ausser|bis auf? am|an? <weekday|weekdaylist|mondays|daykind>", phrases.excluding),
     ("zone", "<city|abbreviation> zeit", lambda zone: zone),
     ("zone", "<city|abbreviation> er zeit", lambda zone: zone),
 )
@@ -342,25 +359,23 @@ INTENT: Final = Intent(
         "bis morgen|bald|dann|montag|später",
         "gute nacht",
     ),
-    verbs=frozenset(
-        "ist sind war waren hat hatte beginnt fängt öffnet schließt endet fährt kommt geht läuft findet war wird".split()
+    verbs=word_set(
+        "ist sind war waren hat hatte beginnt fängt öffnet schließt endet fährt kommt geht läuft findet war wird"
     ),
-    past=frozenset("war waren hatte hatten ging kam wurde gab habe hat".split()),
+    past=word_set("war waren hatte hatten ging kam wurde gab habe hat"),
     management=(
         "lösche|lösch|storniere|stornier|entferne|zeige|zeig|liste|pausiere|stoppe|stopp|ändere|verschiebe|brich|beende|deaktiviere",
     ),
-    managed=frozenset(
-        "erinnerung erinnerungen wecker timer termine termin alarm alarme zeitplan zeitpläne".split()
-    ),
-    after_managed=frozenset("für um am an von zu auf über heute morgen ab".split()),
-    determiners=frozenset(
-        "der die das den dem des mein meine meinen meinem meiner unser unsere dein deine ein eine einen einem einer".split()
+    managed=word_set("erinnerung erinnerungen wecker timer termine termin alarm alarme zeitplan zeitpläne"),
+    after_managed=word_set("für um am an von zu auf über heute morgen ab"),
+    determiners=word_set(
+        "der die das den dem des mein meine meinen meinem meiner unser unsere dein deine ein eine einen einem einer"
     ),
     joiners=frozenset({"und", "dann", ",", ";", ".", "¶"}),
-    waiting=frozenset("timer wecker warte snooze schlummern".split()),
-    conditions=frozenset("wenn sobald falls bevor nachdem bis".split()),
+    waiting=word_set("timer wecker warte snooze schlummern"),
+    conditions=word_set("wenn sobald falls bevor nachdem bis"),
     until_is_by=True,
-    bounds=frozenset("bis außer ausser ab solange ohne".split()),
+    bounds=word_set("bis außer ausser ab solange ohne"),
     recurring=frozenset(_EVERY.split("|")) | {"alle"},
     fillers=frozenset({",", "-", "und", "um", "am", "an", "den", "dem", "der", "ab", "jeweils", "immer", ":", "gegen"}),
 )
@@ -369,6 +384,4 @@ INTENT: Final = Intent(
 @cache
 def german() -> Language:
     """Return German, compiled at its first use."""
-    return make_language(
-        "de", {**VOCABULARY, **ZONE_VOCABULARY}, (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT
-    )
+    return make_language("de", {**VOCABULARY, **ZONE_VOCABULARY}, (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT)

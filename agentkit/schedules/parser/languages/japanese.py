@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days
+from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
 from agentkit.schedules.parser.languages.shared import (
@@ -130,12 +130,20 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
 NUMBERS: Final[tuple[Rule, ...]] = ()
 AMOUNTS: Final[tuple[Rule, ...]] = (
     ("day", "<number> 月 <number> 日", lambda month, day: days.month_day(month, day) if 0 < month < 13 else None),
-    ("day", "<year> 年 <number> 月 <number> 日", lambda year, month, day: days.month_day(month, day, year) if 0 < month < 13 else None),
+    (
+        "day",
+        "<year> 年 <number> 月 <number> 日",
+        lambda year, month, day: days.month_day(month, day, year) if 0 < month < 13 else None,
+    ),
     ("day", "来月 の? <number> 日", days.day_of_next_month),
     ("day", "今月 の? <number> 日", days.day_of_this_month),
-    ("every", "毎月 の? <number> 日", lambda day: days.month_days(days.single(day))),
-    ("every", "毎年 の? <number> 月 <number> 日", lambda month, day: days.every_date(days.month_day(month, day) if 0 < month < 13 else None)),
-    ("said", "<number> 日 に|の", lambda day: days.on(days.day_of_month(day))),
+    ("every", "毎月 の? <number> 日", lambda day: recurrences.month_days(days.single(day))),
+    (
+        "every",
+        "毎年 の? <number> 月 <number> 日",
+        lambda month, day: recurrences.every_date(days.month_day(month, day) if 0 < month < 13 else None),
+    ),
+    ("said", "<number> 日 に|の", lambda day: phrases.on(days.day_of_month(day))),
     ("time", "<number> 時", amounts.as_clock),
     ("time", "<number> 時 半", amounts.half_past),
     ("time", "<number> 時 <number> 分", lambda hour, minute: amounts.minutes_past(minute, hour)),
@@ -152,16 +160,16 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("weekdaylist", "<weekday> から <weekday> まで?", days.weekday_range),
     ("weekdaylist", "<weekday|weekdaylist> と|、|,|・ <weekday>", days.union),
     ("weekdaylist", "<every_weekday> と|、|,|・ <weekday|weekdaylist>", days.union),
-    ("every", "<every_weekday>", days.every_weekday),
-    ("every", "<other_weekday>", days.every_other_weekday),
-    ("every", "<duration> ごと|毎|おき に?", days.every_duration),
-    ("every", "<duration> に 一回|1回", days.every_duration),
-    ("every", "毎月 の? 最終日|末日|月末", days.last_month_day),
-    ("every", "毎月 の? 第 <number> <weekday>", days.nth_weekday_monthly),
-    ("every", "第 <number> <weekday>", days.nth_weekday_monthly),
-    ("said", "<duration> 後|のち|したら に?", days.after),
+    ("every", "<every_weekday>", recurrences.every_weekday),
+    ("every", "<other_weekday>", recurrences.every_other_weekday),
+    ("every", "<duration> ごと|毎|おき に?", recurrences.every_duration),
+    ("every", "<duration> に 一回|1回", recurrences.every_duration),
+    ("every", "毎月 の? 最終日|末日|月末", recurrences.last_month_day),
+    ("every", "毎月 の? 第 <number> <weekday>", recurrences.nth_weekday_monthly),
+    ("every", "第 <number> <weekday>", recurrences.nth_weekday_monthly),
+    ("said", "<duration> 後|のち|したら に?", phrases.after),
     ("over", "<duration> 前", lambda _: Past()),
-    ("count", "<number> 回", days.count_of),
+    ("count", "<number> 回", phrases.count_of),
 )
 PARTS: Final[tuple[Rule, ...]] = (
     ("times", "<time|times> と|、|, <time|times>", amounts.at_more),
@@ -170,21 +178,25 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "<day> の? <part> に?", lambda day, part: both(day, part)),
     ("said", "<weekday> の? <part> に?", lambda day, part: both(one_day(day), part)),
     ("said", "<tonight>", lambda several: several),
-    ("said", "<day|weekday> の|に|は?", days.on),
-    ("said", "<day|weekday|time> まで に?", days.until),
-    ("said", "<day|weekday> から", days.starting),
+    ("said", "<day|weekday> の|に|は?", phrases.on),
+    ("said", "<day|weekday|time> まで に?", phrases.until),
+    ("said", "<day|weekday> から", phrases.starting),
     ("said", "<time> から <time> まで? の? 間?", amounts.window),
     ("said", "<part> に", lambda part: part),
     ("said", "<count>", lambda count: count),
-    ("said", "<weekday|weekdaylist> 以外|を除いて|を除く", days.excluding),
+    ("said", "<weekday|weekdaylist> 以外|を除いて|を除く", phrases.excluding),
     ("said", "<said> の|に|,|は", lambda said: said),
     ("every", "<every> の|に|,|は", lambda every: every),
-    ("every", "<weekdaylist> の|に|は?", days.every_weekday),
-    ("every", "<every> の? <part> に?", days.every_in_part),
+    ("every", "<weekdaylist> の|に|は?", recurrences.every_weekday),
+    ("every", "<every> の? <part> に?", recurrences.every_in_part),
 )
 
 INTENT: Final = Intent(
-    asking=("リマインダー|アラーム|タイマー を? セット|設定 して?", "リマインド して", "リマインダー|アラーム|タイマー"),
+    asking=(
+        "リマインダー|アラーム|タイマー を? セット|設定 して?",
+        "リマインド して",
+        "リマインダー|アラーム|タイマー",
+    ),
     courtesies=("お願い|すみません|ねえ|こんにちは|おはよう", ",|:|-|–|—|!|.|…|¶|、"),
     closings=(
         "と|って|を|ように|のを|ことを? 思い出させて|リマインドして|リマインド|知らせて|教えて|通知して ください|下さい|ほしい|くれ?",

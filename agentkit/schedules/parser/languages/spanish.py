@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days
+from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
 from agentkit.schedules.parser.languages.shared import (
@@ -34,14 +34,15 @@ from agentkit.schedules.parser.meanings import (
     Until,
     Vague,
 )
+from agentkit.schedules.parser.word_lists import word_list, word_set
 from agentkit.schedules.parser.zones import ZONE_VOCABULARY
 
-_SMALL: Final = (
+_SMALL: Final = word_list(
     "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis "
     "diecisiete dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro veinticinco "
     "veintiséis veintisiete veintiocho veintinueve"
-).split()
-_TENS: Final = "treinta cuarenta cincuenta sesenta setenta ochenta noventa".split()
+)
+_TENS: Final = word_list("treinta cuarenta cincuenta sesenta setenta ochenta noventa")
 _WEEKDAYS: Final = "lunes|martes|miércoles miercoles|jueves|viernes|sábado sabado|domingo"
 _MONTHS: Final = (
     "enero ene|febrero feb|marzo|abril abr|mayo|junio jun|julio jul|agosto ago|septiembre setiembre sept|"
@@ -206,33 +207,33 @@ CLOCKS: Final[tuple[Rule, ...]] = (
     ("over", "hace <duration>", lambda _: Past()),
 )
 RECURRENCES: Final[tuple[Rule, ...]] = (
-    ("said", "en|dentro de? <duration>", days.after),
-    ("said", "dentro de <duration>", days.after),
-    ("said", "de aquí a <duration>", days.after),
-    ("every", "cada <unit>", days.every_unit),
-    ("every", "cada <duration>", days.every_duration),
-    ("every", "cada <weekday|weekdaylist|daykind|mondays>", days.every_weekday),
-    ("every", "cada <part>", days.every_part),
-    ("every", "cada mañana", lambda: days.every_part(MORNING)),
-    ("every", "cada <month>", days.every_month_number),
-    ("every", "todos|todas los|las <unit>", days.every_unit),
-    ("every", "todos los <weekday|weekdaylist|daykind|mondays>", days.every_weekday),
-    ("every", "todas las <part>", days.every_part),
-    ("every", "todas las mañanas", lambda: days.every_part(MORNING)),
-    ("every", "los <weekday|weekdaylist|mondays|daykind>", days.every_weekday),
-    ("every", "de <weekdaylist>", days.every_weekday),
-    ("every", "<weekday> por medio", days.every_other_weekday),
+    ("said", "en|dentro de? <duration>", phrases.after),
+    ("said", "dentro de <duration>", phrases.after),
+    ("said", "de aquí a <duration>", phrases.after),
+    ("every", "cada <unit>", recurrences.every_unit),
+    ("every", "cada <duration>", recurrences.every_duration),
+    ("every", "cada <weekday|weekdaylist|daykind|mondays>", recurrences.every_weekday),
+    ("every", "cada <part>", recurrences.every_part),
+    ("every", "cada mañana", lambda: recurrences.every_part(MORNING)),
+    ("every", "cada <month>", recurrences.every_month_number),
+    ("every", "todos|todas los|las <unit>", recurrences.every_unit),
+    ("every", "todos los <weekday|weekdaylist|daykind|mondays>", recurrences.every_weekday),
+    ("every", "todas las <part>", recurrences.every_part),
+    ("every", "todas las mañanas", lambda: recurrences.every_part(MORNING)),
+    ("every", "los <weekday|weekdaylist|mondays|daykind>", recurrences.every_weekday),
+    ("every", "de <weekdaylist>", recurrences.every_weekday),
+    ("every", "<weekday> por medio", recurrences.every_other_weekday),
     ("every", "un día|dia sí|si y otro no", lambda: Every(unit="day", step=2)),
     ("every", "día|dia por medio", lambda: Every(unit="day", step=2)),
-    ("every", "el? <ordinal> <weekday> de|del cada? mes", days.nth_weekday_monthly),
-    ("every", "el? último|ultimo <weekday> de|del cada? mes", days.last_weekday_monthly),
-    ("every", "el? día|dia? <number> de cada mes", lambda day: days.month_days(days.single(day))),
-    ("every", "el? día|dia? <number> y <number> de cada mes", lambda a, b: days.month_days(days.union(a, b))),
-    ("every", "el? último|ultimo día|dia de cada mes", days.last_month_day),
-    ("every", "el? último|ultimo <daykind> de|del cada? mes", days.last_workday_monthly),
-    ("every", "<number> vez|veces al|por|a <unit>", days.rate),
-    ("every", "<number> vez|veces a la <unit>", days.rate),
-    ("count", "<number> veces", days.count_of),
+    ("every", "el? <ordinal> <weekday> de|del cada? mes", recurrences.nth_weekday_monthly),
+    ("every", "el? último|ultimo <weekday> de|del cada? mes", recurrences.last_weekday_monthly),
+    ("every", "el? día|dia? <number> de cada mes", lambda day: recurrences.month_days(days.single(day))),
+    ("every", "el? día|dia? <number> y <number> de cada mes", lambda a, b: recurrences.month_days(days.union(a, b))),
+    ("every", "el? último|ultimo día|dia de cada mes", recurrences.last_month_day),
+    ("every", "el? último|ultimo <daykind> de|del cada? mes", recurrences.last_workday_monthly),
+    ("every", "<number> vez|veces al|por|a <unit>", recurrences.rate),
+    ("every", "<number> vez|veces a la <unit>", recurrences.rate),
+    ("count", "<number> veces", phrases.count_of),
 )
 PARTS: Final[tuple[Rule, ...]] = (
     ("times", "<clock|times> ,|y <clock|times|time>", amounts.at_more),
@@ -248,21 +249,25 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "por|en|de la mañana", lambda: MORNING),
     ("said", "<tonight>", lambda part: Several((DayOffset(0), part))),
     ("said", "esta mañana", lambda: Several((DayOffset(0), MORNING))),
-    ("said", "el|la|para|en|a el|la? <day|weekday>", days.on),
-    ("said", "para <day|weekday>", days.on),
-    ("said", "el día|dia? <number>", lambda day: days.on(days.day_of_month(day))),
-    ("said", "el <daykind>", lambda kind: days.on(Period("weekend", 0)) if len(kind) == 2 else None),
+    ("said", "el|la|para|en|a el|la? <day|weekday>", phrases.on),
+    ("said", "para <day|weekday>", phrases.on),
+    ("said", "el día|dia? <number>", lambda day: phrases.on(days.day_of_month(day))),
+    ("said", "el <daykind>", lambda kind: phrases.on(Period("weekend", 0)) if len(kind) == 2 else None),
     ("said", "en <month|months>", lambda month: days.one_month(month) if isinstance(month, int) else month),
-    ("said", "hasta el|la|las? <day|weekday|time|number>", lambda end: days.until(amounts.as_clock(end) if isinstance(end, int | float) else end)),
+    (
+        "said",
+        "hasta el|la|las? <day|weekday|time|number>",
+        lambda end: phrases.until(amounts.as_clock(end) if isinstance(end, int | float) else end),
+    ),
     ("said", "hasta finales|fin de <month>", lambda month: Until(days.one_month(month))),
-    ("said", "a partir de|del el|la? <day|weekday>", days.starting),
-    ("said", "desde|empezando|comenzando el|la? <day|weekday>", days.starting),
+    ("said", "a partir de|del el|la? <day|weekday>", phrases.starting),
+    ("said", "desde|empezando|comenzando el|la? <day|weekday>", phrases.starting),
     ("said", "desde|a partir de? ahora", lambda: Starting(Duration())),
     ("said", "de|entre las? <number|time> y|a las? <number|time>", amounts.window),
-    ("said", "durante|por los|las? próximos|próximas? <duration>", days.lasting),
-    ("said", "de|por|para <duration>", days.lasting),
+    ("said", "durante|por los|las? próximos|próximas? <duration>", phrases.lasting),
+    ("said", "de|por|para <duration>", phrases.lasting),
     ("said", "<count>", lambda count: count),
-    ("said", "excepto|salvo|menos los|el? <weekday|weekdaylist|mondays|daykind>", days.excluding),
+    ("said", "excepto|salvo|menos los|el? <weekday|weekdaylist|mondays|daykind>", phrases.excluding),
     ("zone", "hora de <city>", lambda zone: zone),
     ("zone", "hora <city>", lambda zone: zone),
 )
@@ -309,18 +314,18 @@ INTENT: Final = Intent(
         "feliz cumpleaños|navidad|año",
         "me|nos|se",
     ),
-    verbs=frozenset("es está son fue era empieza abre cierra termina sale llega tiene tuvo llamó".split()),
-    past=frozenset("fue era fui hice terminé llegó estuvo tuve llamó empezó salió comí fuimos hizo".split()),
+    verbs=word_set("es está son fue era empieza abre cierra termina sale llega tiene tuvo llamó"),
+    past=word_set("fue era fui hice terminé llegó estuvo tuve llamó empezó salió comí fuimos hizo"),
     management=(
         "cancela|borra|elimina|quita|muestra|muéstrame|lista|pausa|detén|para|cambia|mueve|ver|anula|desactiva",
     ),
-    managed=frozenset("recordatorio recordatorios alarma alarmas temporizador temporizadores agenda avisos".split()),
-    after_managed=frozenset("de del para a que el la los las por en sobre".split()),
-    determiners=frozenset("el la los las mi mis tu tus su sus un una unos unas nuestro nuestra del al".split()),
+    managed=word_set("recordatorio recordatorios alarma alarmas temporizador temporizadores agenda avisos"),
+    after_managed=word_set("de del para a que el la los las por en sobre"),
+    determiners=word_set("el la los las mi mis tu tus su sus un una unos unas nuestro nuestra del al"),
     joiners=frozenset({"y", "luego", "después", ",", ";", ".", "¶"}),
-    waiting=frozenset("temporizador espera alarma pospón pospon".split()),
+    waiting=word_set("temporizador espera alarma pospón pospon"),
     conditions=frozenset({"si", "apenas"}),
-    bounds=frozenset("hasta excepto salvo desde".split()),
+    bounds=word_set("hasta excepto salvo desde"),
     recurring=frozenset({"cada", "todos", "todas"}),
     fillers=frozenset({",", "-", "y", "a", "el", "la", "las", "los", "de", "en", ":", "por"}),
 )

@@ -1,0 +1,83 @@
+"""What the rules for phrases with a preposition make: "on Monday", "until Friday", "for four weeks"."""
+
+from __future__ import annotations
+
+from agentkit.schedules.parser import days, recurrences
+from agentkit.schedules.parser.meanings import (
+    After,
+    At,
+    Clock,
+    Day,
+    Duration,
+    Every,
+    Excluding,
+    Lasting,
+    MonthSpan,
+    On,
+    Problem,
+    Starting,
+    Times,
+    Until,
+)
+
+Weekdays = frozenset[int]
+
+
+def excluding(weekdays: Weekdays) -> Excluding:
+    """Return "except Sunday"."""
+    return Excluding(weekdays=weekdays)
+
+
+def excluding_months(span: MonthSpan | int) -> Excluding:
+    """Return "except in August"."""
+    return Excluding(months=span.months if isinstance(span, MonthSpan) else frozenset({span}))
+
+
+def after(length: Duration | Problem) -> After | Problem:
+    """Return "in ten minutes"."""
+    return length if isinstance(length, Problem) else After(length)
+
+
+def on(day: Day | Weekdays | Problem) -> On | Every | Problem | None:
+    """Return a day as said with its preposition; several weekdays recur."""
+    if isinstance(day, Problem):
+        return day
+    if not isinstance(day, frozenset):
+        return On(day)
+    single_day = days.coming(day)
+    return recurrences.every_weekday(day) if single_day is None else On(single_day)
+
+
+def until(end: Day | Clock | Duration | Weekdays | At | Problem) -> Until | Problem | None:
+    """Return "until Friday"."""
+    found = _bound(end)
+    return found if found is None or isinstance(found, Problem) else Until(found)
+
+
+def starting(start: Day | Clock | Duration | Weekdays | At | Problem) -> Starting | Problem | None:
+    """Return "starting on Monday"."""
+    found = _bound(start)
+    return found if found is None or isinstance(found, Problem) else Starting(found)
+
+
+def _bound(bound: Day | Clock | Duration | Weekdays | At | Problem) -> Day | Clock | Duration | Problem | None:
+    if isinstance(bound, frozenset):
+        return days.coming(bound)
+    if isinstance(bound, At):
+        return bound.clocks[0] if len(bound.clocks) == 1 else None
+    return bound
+
+
+def lasting(length: Duration | Problem) -> Lasting | Problem:
+    """Return "for four weeks"."""
+    return length if isinstance(length, Problem) else Lasting(length)
+
+
+def lasting_from_now(length: Duration | Problem) -> Lasting | Problem:
+    """Return "for the next four weeks"."""
+    return length if isinstance(length, Problem) else Lasting(length, coming=True)
+
+
+def count_of(count: float) -> Times | None:
+    """Return "8 times"."""
+    return Times(int(count)) if count == int(count) and 1 <= count <= 100_000 else None
