@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+from typing import Final
 from zoneinfo import ZoneInfo
 
 from agentkit.schedules.describe_cron import describe_cron
-from agentkit.schedules.describe_recurrence import describe_recurrence
+from agentkit.schedules.describe_recurrence import describe_recurrence, is_complete
 from agentkit.schedules.describe_words import duration_unit, every, moment_shown
+from agentkit.schedules.recurrence import Recurrence
 from agentkit.schedules.schedule import Schedule
 from agentkit.schedules.wall_clock import zone_named
 
 __all__ = ["describe", "describe_cron"]
+
+SHORTLY: Final = timedelta(milliseconds=1)
 
 
 def describe(schedule: Schedule) -> str:
@@ -22,7 +27,10 @@ def describe(schedule: Schedule) -> str:
     zone = zone_named(schedule.timezone)
     if not schedule.is_recurring:
         return ", ".join(["once", *_single_run(schedule, zone)])
-    return ", ".join([_rule(schedule, zone), *_bounds(schedule, zone), *_next_run(schedule, zone)])
+    details = [*_bounds(schedule, zone), _next_run(schedule, zone)]
+    if schedule.type == "interval":
+        details = _with_zone_once(details, schedule.timezone)
+    return ", ".join([_rule(schedule), *details])
 
 
 def _single_run(schedule: Schedule, zone: ZoneInfo) -> list[str]:
@@ -33,14 +41,27 @@ def _single_run(schedule: Schedule, zone: ZoneInfo) -> list[str]:
     return [*parts, "paused"] if schedule.paused else parts
 
 
-def _rule(schedule: Schedule, zone: ZoneInfo) -> str:
+def _rule(schedule: Schedule) -> str:
     if schedule.cron is not None:
         return describe_cron(schedule.cron, schedule.timezone)
     if schedule.rrule is not None:
-        return describe_recurrence(schedule.rrule, schedule.timezone, starts_at=schedule.starts_at)
+        return describe_recurrence(schedule.rrule, schedule.timezone, starts_at=_start(schedule, schedule.rrule))
     if schedule.interval is not None:
         return every(*duration_unit(schedule.interval))
     return "never"
+
+
+def _start(schedule: Schedule, rrule: str) -> datetime | None:
+    """Return where a rule that leaves something open starts, if that is certain: when it was made, mostly."""
+    made_at = schedule.created_at
+    if schedule.starts_at is not None or is_complete(rrule):
+        return schedule.starts_at
+    if schedule.next_run is None:
+        # What a key names may have been made anew since.
+        return made_at if schedule.key is None else None
+    rule = Recurrence(rrule)
+    found = rule.next_after(schedule.next_run - SHORTLY, timezone=schedule.timezone, anchor=made_at)
+    return made_at if found == schedule.next_run else None
 
 
 def _bounds(schedule: Schedule, zone: ZoneInfo) -> list[str]:
@@ -54,11 +75,15 @@ def _bounds(schedule: Schedule, zone: ZoneInfo) -> list[str]:
     return bounds
 
 
-def _next_run(schedule: Schedule, zone: ZoneInfo) -> list[str]:
+def _next_run(schedule: Schedule, zone: ZoneInfo) -> str:
     if schedule.paused:
-        return ["paused"]
-    if schedule.next_run is None:
-        return ["no more runs"]
-    shown = f"next {moment_shown(schedule.next_run, zone)}"
-    # A rule by the wall clock has named its zone already.
-    return [f"{shown} {schedule.timezone}" if schedule.interval is not None else shown]
+        return "paused"
+    return "no more runs" if schedule.next_run is None else f"next {moment_shown(schedule.next_run, zone)}"
+
+
+def _with_zone_once(parts: list[str], timezone: str) -> list[str]:
+    """Return bounds and next run with the zone beside the first moment; an interval needs none itself."""
+    for place, part in enumerate(parts):
+        if part.startswith(("from ", "until ", "next ")):
+            return [*parts[:place], f"{part} {timezone}", *parts[place + 1 :]]
+    return parts

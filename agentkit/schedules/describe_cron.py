@@ -19,8 +19,8 @@ from agentkit.schedules.cron import (
     _spell_out,
 )
 from agentkit.schedules.cron_fields import DayFields
-from agentkit.schedules.describe_days import day_words
-from agentkit.schedules.describe_times import is_short, time_words
+from agentkit.schedules.describe_days import DayWords, day_words
+from agentkit.schedules.describe_times import TimeWords, is_short, time_words
 from agentkit.schedules.describe_words import listed
 
 ENDS_IN_TIME: Final = re.compile(r"\d\d:\d\d")
@@ -61,7 +61,7 @@ def describe_cron(expression: str, timezone: str | None = None) -> str:
     """
     CronRule.parse(expression, timezone or "UTC")
     rules = [_read(expression, text.strip().lower()) for text in expression.split("|")]
-    return with_zone(listed([_sentence(rule) for rule in _merged(rules)]), timezone)
+    return with_zone(listed([_described(rule) for rule in _merged(rules)]), timezone)
 
 
 def with_zone(text: str, timezone: str | None) -> str:
@@ -69,6 +69,13 @@ def with_zone(text: str, timezone: str | None) -> str:
     if timezone is None:
         return text
     return f"{text} {timezone}" if ENDS_IN_TIME.fullmatch(text[-5:]) else f"{text}, {timezone}"
+
+
+def sentence(days: DayWords, times: TimeWords) -> str:
+    """Return one rule: days and times in the order English wants them."""
+    if times.is_rhythm:
+        return f"{times.text} {days.on}".strip() + days.condition
+    return f"{days.each} {times.text}{days.condition}"
 
 
 def _read(expression: str, text: str) -> ReadRule:
@@ -100,9 +107,6 @@ def _merged(rules: list[ReadRule]) -> list[ReadRule]:
     return merged
 
 
-def _sentence(rule: ReadRule) -> str:
-    days = day_words(rule.days, rule.months)
+def _described(rule: ReadRule) -> str:
     times = time_words(rule.times, follows_real_time=rule.follows_real_time)
-    if times.is_rhythm:
-        return f"{times.text} {days.on}".strip() + days.condition
-    return f"{days.each} {times.text}{days.condition}"
+    return sentence(day_words(rule.days, rule.months), times)

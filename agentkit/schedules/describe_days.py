@@ -28,7 +28,6 @@ PARITIES: Final = {
 }
 LAST: Final = -1
 LEAP_DAY: Final = "29 February"
-SHORTEST_LENGTHS: Final = MONTH_LENGTHS
 LONGEST_LENGTHS: Final = (31, 29, *MONTH_LENGTHS[2:])
 MOST_DATES: Final = 4
 
@@ -53,7 +52,7 @@ def day_words(days: DayFields, months: frozenset[int]) -> DayWords:
     is_any_date, is_any_weekday = days.days >= ALL_DAYS, days.weekdays >= ALL_WEEKDAYS
     has_places = bool(days.numbered_weekdays or days.last_weekdays)
     within = "" if months == ALL_MONTHS else f"in {months_listed(months)}"
-    if is_any_date and is_any_weekday or (is_any_date or is_any_weekday) and not days.needs_both:
+    if (is_any_date and is_any_weekday) or (not days.needs_both and (is_any_date or is_any_weekday)):
         return DayWords(each=f"every day {within}".strip(), on=within)
     if is_any_weekday:
         return _date_words(days, months)
@@ -87,7 +86,7 @@ def _date_words(days: DayFields, months: frozenset[int]) -> DayWords:
         text = f"every year on {listed(dates)}"
         return DayWords(each=text, on=text, condition=note)
     parts = _date_parts(days)
-    shortest = min(SHORTEST_LENGTHS[month - 1] for month in months)
+    shortest = min(MONTH_LENGTHS[month - 1] for month in months)
     singles = [] if days.days in PARITIES else [first for first, last in runs_of(days.days) if first == last]
     missing = [ordinal(day) for day in singles if day > shortest]
     return _of_months(listed(parts), months, missing=missing, is_alone=len(parts) == 1)
@@ -123,7 +122,6 @@ def _dates_of_year(days: DayFields, months: frozenset[int]) -> list[str]:
     if months == ALL_MONTHS or days.has_last_day or days.has_last_workday:
         return []
     dates = [(month, day) for month in sorted(months) for day in sorted(days.days)]
-    # 29 February has no length that fits every year, so it is told apart by name.
     real = [f"{day} {MONTHS[month - 1]}" for month, day in dates if day <= LONGEST_LENGTHS[month - 1]]
     return real if len(real) <= MOST_DATES else []
 

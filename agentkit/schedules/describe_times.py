@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from agentkit.schedules.describe_words import clock_time, every, listed, numbers_listed
@@ -127,5 +128,5 @@ def _goes_round(numbers: list[int], length: int) -> bool:
 
 def _step(numbers: list[int]) -> int:
     """Return how far apart evenly spaced numbers are; 0 if they aren't, or if there is only one."""
-    steps = {later - earlier for earlier, later in zip(numbers, numbers[1:], strict=False)}
+    steps = {later - earlier for earlier, later in pairwise(numbers)}
     return steps.pop() if len(steps) == 1 else 0
