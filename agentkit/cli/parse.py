@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command and return its exit code: 0 understood, 2 a mistake in the call, 3 the request needs an answer."""
+    """Run the command and return its exit code: 0 understood, 2 a mistake in the call, 3 a question to answer."""
     try:
         if arguments.batch is not None:
             return _run_batch(arguments.batch)

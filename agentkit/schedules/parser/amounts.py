@@ -15,6 +15,8 @@ from agentkit.schedules.parser.meanings import (
 from agentkit.schedules.parser.tokens import clock
 
 Number = int | float
+Time = Clock | Problem | Number | None
+"""A clock time as the rules hand it over: perhaps still a bare hour, perhaps one that can't be."""
 
 
 def add(left: Number, right: Number) -> Number:
@@ -117,50 +119,48 @@ def exact_clock(hour: Number, minute: Number | None = None) -> Clock | Problem |
     return clock(int(hour), int(minute or 0), exact=True)
 
 
-def in_the_morning(time: Clock | Problem | Number) -> Clock | Problem | None:
+def in_the_morning(time: Time) -> Clock | Problem | None:
     """Return "7 am"."""
-    time = as_clock(time)
-    if not isinstance(time, Clock) or time.hour > 12:
-        return time
-    return Clock(time.hour % 12, time.minute, exact=True)
+    found = as_clock(time)
+    if not isinstance(found, Clock) or found.hour > 12:
+        return found
+    return Clock(found.hour % 12, found.minute, exact=True)
 
 
-def in_the_afternoon(time: Clock | Problem | Number) -> Clock | Problem | None:
+def in_the_afternoon(time: Time) -> Clock | Problem | None:
     """Return "7 pm"; "13 pm" is 13:00."""
-    time = as_clock(time)
-    if not isinstance(time, Clock) or time.hour > 12:
-        return time
-    return Clock(time.hour % 12 + 12, time.minute, exact=True)
+    found = as_clock(time)
+    if not isinstance(found, Clock) or found.hour > 12:
+        return found
+    return Clock(found.hour % 12 + 12, found.minute, exact=True)
 
 
-def as_clock(time: Clock | Problem | Number) -> Clock | Problem | None:
+def as_clock(time: Time) -> Clock | Problem | None:
     """Return a bare number as a whole hour."""
-    if isinstance(time, Clock | Problem):
-        return time
-    return oclock(time)
+    return oclock(time) if isinstance(time, int | float) else time
 
 
-def half_past(hour: Clock | Problem | Number) -> Clock | Problem | None:
+def half_past(hour: Time) -> Clock | Problem | None:
     """Return "half past seven"."""
     return minutes_past(30, hour)
 
 
-def half_before(hour: Clock | Problem | Number) -> Clock | Problem | None:
+def half_before(hour: Time) -> Clock | Problem | None:
     """Return German "halb acht", half past seven."""
     return minutes_to(30, hour)
 
 
-def quarter_past(hour: Clock | Problem | Number) -> Clock | Problem | None:
+def quarter_past(hour: Time) -> Clock | Problem | None:
     """Return "quarter past nine"."""
     return minutes_past(15, hour)
 
 
-def quarter_to(hour: Clock | Problem | Number) -> Clock | Problem | None:
+def quarter_to(hour: Time) -> Clock | Problem | None:
     """Return "quarter to six"."""
     return minutes_to(15, hour)
 
 
-def minutes_past(minutes: Number, hour: Clock | Problem | Number) -> Clock | Problem | None:
+def minutes_past(minutes: Number, hour: Time) -> Clock | Problem | None:
     """Return "twenty past eight"."""
     time = as_clock(hour)
     if not isinstance(time, Clock) or time.minute or not 0 <= minutes < 60:
@@ -168,7 +168,7 @@ def minutes_past(minutes: Number, hour: Clock | Problem | Number) -> Clock | Pro
     return Clock(time.hour % 24, int(minutes), time.exact)
 
 
-def minutes_to(minutes: Number, hour: Clock | Problem | Number) -> Clock | Problem | None:
+def minutes_to(minutes: Number, hour: Time) -> Clock | Problem | None:
     """Return "ten to six"."""
     time = as_clock(hour)
     if not isinstance(time, Clock) or time.minute or not 0 < minutes < 60:
@@ -179,15 +179,15 @@ def minutes_to(minutes: Number, hour: Clock | Problem | Number) -> Clock | Probl
     return Clock(before % 24, 60 - int(minutes), time.exact)
 
 
-def with_part(time: Clock | Problem | Number, part: DayPart) -> Clock | Problem | None:
+def with_part(time: Time, part: DayPart) -> Clock | Problem | None:
     """Return "5 in the morning": the part of the day decides the half."""
-    time = as_clock(time)
-    if not isinstance(time, Clock) or time.exact:
-        return time
-    return Clock(in_half(time.hour, part), time.minute, exact=True)
+    found = as_clock(time)
+    if not isinstance(found, Clock) or found.exact:
+        return found
+    return Clock(in_half(found.hour, part), found.minute, exact=True)
 
 
-def with_part_first(part: DayPart, time: Clock | Problem | Number) -> Clock | Problem | None:
+def with_part_first(part: DayPart, time: Time) -> Clock | Problem | None:
     """Return "afternoon 3", as Chinese and Japanese say it."""
     return with_part(time, part)
 
@@ -205,15 +205,13 @@ def in_half(hour: int, part: DayPart) -> int:
     return hour if hour < 5 else hour + 12
 
 
-def at_one(time: Clock | Problem | Number) -> At | Problem | None:
+def at_one(time: Time) -> At | Problem | None:
     """Return a single time of day as named with "at"."""
-    time = as_clock(time)
-    if time is None or isinstance(time, Problem):
-        return time
-    return At((time,))
+    found = as_clock(time)
+    return At((found,)) if isinstance(found, Clock) else found
 
 
-def at_more(first: At | Clock | Problem | Number, more: At | Clock | Problem | Number) -> At | Problem | None:
+def at_more(first: At | Time, more: At | Time) -> At | Problem | None:
     """Return "at 8, 14 and 22:00"."""
     clocks: tuple[Clock, ...] = ()
     for side in (first, more):
@@ -224,7 +222,7 @@ def at_more(first: At | Clock | Problem | Number, more: At | Clock | Problem | N
     return At(clocks)
 
 
-def window(start: Clock | Problem | Number, end: Clock | Problem | Number) -> Window | Problem | None:
+def window(start: Time, end: Time) -> Window | Problem | None:
     """Return "from 9 to 17"; "9 to 5" ends in the afternoon."""
     first, last = as_clock(start), as_clock(end)
     if first is None or last is None:

@@ -128,23 +128,23 @@ def after_next_period(unit: Unit) -> Day | None:
     return _period(unit, 2)
 
 
-def end_of(period: Day) -> Day | None:
+def end_of(period: Day | None) -> Day | None:
     """Return "the end of next month"."""
     if isinstance(period, Period) and period.unit != "workday":
         return replace(period, end=True)
     return period if isinstance(period, DayOffset) else None
 
 
-def shifted(length: Duration | Problem, anchor: Day | Clock | Problem) -> Shifted | Problem:
+def shifted(length: Duration | Problem, anchor: Day | Clock | Problem | None) -> Shifted | Problem | None:
     """Return "a week from Monday"."""
     if isinstance(length, Problem):
         return length
-    if isinstance(anchor, Problem):
+    if anchor is None or isinstance(anchor, Problem):
         return anchor
     return Shifted(anchor, length)
 
 
-def before(length: Duration | Problem, anchor: Day | Clock | Problem) -> Shifted | Problem:
+def before(length: Duration | Problem, anchor: Day | Clock | Problem | None) -> Shifted | Problem | None:
     """Return "ten minutes before noon"."""
     found = shifted(length, anchor)
     return replace(found, sign=-1) if isinstance(found, Shifted) else found

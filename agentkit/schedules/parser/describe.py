@@ -56,13 +56,10 @@ def without_closings(items: list[Item], language: Language) -> int:
 def _trimmed(task: str, sentence: Sentence, language: Language) -> str:
     task = task.strip(_EDGES)
     words = task.split()
-    dropped = language.intent.links if sentence.asked else frozenset({"to", "that", "then", "and"})
+    dropped = language.intent.links if sentence.asked else language.intent.leading
     if language.spaced:
         while len(words) > 1 and words[0].strip(_EDGES).lower() in dropped - {"on", "with", "i", "we"}:
             words.pop(0)
-        while len(words) > 1 and words[-1].lower() in _DANGLING:
+        while len(words) > 1 and words[-1].lower() in language.intent.dangling:
             words.pop()
     return " ".join(words).strip(_EDGES)
-
-
-_DANGLING: Final = frozenset({"at", "and", "by", "@", "starting"})

@@ -11,13 +11,13 @@ from agentkit.schedules.parser.language import Language
 from agentkit.schedules.parser.languages.chinese import chinese
 from agentkit.schedules.parser.languages.english import english
 from agentkit.schedules.parser.languages.english_words import VOCABULARY as ENGLISH
-from agentkit.schedules.parser.languages.french import VOCABULARY as FRENCH
 from agentkit.schedules.parser.languages.french import french
-from agentkit.schedules.parser.languages.german import VOCABULARY as GERMAN
+from agentkit.schedules.parser.languages.french_words import VOCABULARY as FRENCH
 from agentkit.schedules.parser.languages.german import german
+from agentkit.schedules.parser.languages.german_words import VOCABULARY as GERMAN
 from agentkit.schedules.parser.languages.japanese import japanese
-from agentkit.schedules.parser.languages.spanish import VOCABULARY as SPANISH
 from agentkit.schedules.parser.languages.spanish import spanish
+from agentkit.schedules.parser.languages.spanish_words import VOCABULARY as SPANISH
 from agentkit.schedules.parser.word_lists import word_set
 
 # Small words that are frequent in requests, besides what the vocabularies know.
@@ -85,7 +85,8 @@ def detect_language(items: list[Item]) -> Language:
     han = [word for word in words if "\u4e00" <= word[:1] <= "\u9fff"]
     if han:
         return japanese() if not _JAPANESE.isdisjoint(han) and _CHINESE.isdisjoint(han) else chinese()
-    best, most = english, 1
+    best: Callable[[], Language] = english
+    most = 1
     for load, weights in _weights():
         weight = sum(weights.get(word, 0) for word in words)
         if weight > most:

@@ -39,6 +39,11 @@ class Intent:
         recurring: Words that begin a recurrence: "every".
         until_is_by: Whether the word for "until" also says "by", as German "bis" does.
         titles: Words after which a title follows: "called".
+        glue: Words after a time that show it to be no adjective: "at", "to".
+        counted: Words after a number that show it counts nothing: "to".
+        leading: Words dropped at the start of a task without framing: "to".
+        dangling: Words dropped at its end: "at".
+        past_ending: Ending of verbs in the past: "ed".
         fillers: Words that may stand between two timing phrases.
     """
 
@@ -64,6 +69,11 @@ class Intent:
     recurring: frozenset[str] = frozenset()
     until_is_by: bool = False
     titles: frozenset[str] = frozenset()
+    glue: frozenset[str] = frozenset()
+    counted: frozenset[str] = frozenset()
+    leading: frozenset[str] = frozenset()
+    dangling: frozenset[str] = frozenset()
+    past_ending: str = ""
     fillers: frozenset[str] = frozenset({",", "-", "–", "—", "(", ")"})
 
 
@@ -78,6 +88,7 @@ class Language:
     intent: Intent
     beginnings: Mapping[str, Level]
     spelling: Spelling
+    aliases: Mapping[str, str]
     spaced: bool
 
 
@@ -90,7 +101,8 @@ _PATTERN_FIELDS = (
     "questions",
     "statements",
     "management",
-) + ("instructions",)
+    "instructions",
+)
 _SET_FIELDS = ("past", "managed", "joiners", "waiting", "conditions", "bounds", "recurring", "fillers", "links")
 
 
@@ -100,6 +112,7 @@ def make_language(
     rules: Iterable[Iterable[Rule]],
     intent: Intent,
     *,
+    aliases: Mapping[str, str] | None = None,
     spaced: bool = True,
 ) -> Language:
     """Return a language made ready: phrases indexed, rules compiled.
@@ -109,6 +122,7 @@ def make_language(
         vocabulary: Phrases by kind.
         rules: Levels of rules, lowest first.
         intent: Words that tell a request from other talk.
+        aliases: Other spellings of words, with the word meant.
         spaced: False where words are written without spaces; then the rules' own words are found in the text too.
     """
     levels = [list(level) for level in rules]
@@ -130,7 +144,7 @@ def make_language(
     beginnings = {
         name: compile_level((name, pattern, _matched) for pattern in getattr(intent, name)) for name in _PATTERN_FIELDS
     }
-    return Language(code, singles, ordered, compiled, intent, beginnings, Spelling(singles), spaced)
+    return Language(code, singles, ordered, compiled, intent, beginnings, Spelling(singles), aliases or {}, spaced)
 
 
 def _own_words(levels: Iterable[Iterable[Rule]], intent: Intent) -> set[str]:
@@ -151,43 +165,49 @@ def _matched(*_: object) -> bool:
 
 def look_up(items: list[Item], language: Language) -> list[Item]:
     """Return the items with the readings their words have, phrases joined, misspellings read as meant."""
+    aliases = language.aliases
+    if not aliases.keys().isdisjoint(item.word for item in items):
+        items = [Item(aliases.get(item.word, item.word), item.readings, item.start, item.end) for item in items]
     found: list[Item] = []
     index = 0
-    size = len(items)
-    singles, phrases = language.singles, language.phrases
-    while index < size:
-        item = items[index]
-        word = item.word
-        joined = _phrase_at(items, index, phrases[word], language.spaced) if word in phrases else None
-        if joined is not None:
-            length, phrase = joined
-            found.append(phrase)
+    phrases = language.phrases
+    while index < len(items):
+        word = items[index].word
+        phrase = _phrase_at(items, index, phrases[word], language) if word in phrases else None
+        if phrase is None:
+            found.append(_term(items[index], language))
+            index += 1
+        else:
+            length, item = phrase
+            found.append(item)
             index += length
-            continue
-        readings = singles.get(word)
-        if readings is None and not item.readings and len(word) > 4:
-            meant = language.spelling.correct(word)
-            if meant is not None:
-                word, readings = meant, singles[meant]
-        if readings:
-            item = Item(word, {**item.readings, **readings}, item.start, item.end)
-        found.append(item)
-        index += 1
     return found
+
+
+def _term(item: Item, language: Language) -> Item:
+    word = item.word
+    readings = language.singles.get(word)
+    if readings is None and not item.readings and len(word) > 4:
+        meant = language.spelling.correct(word)
+        if meant is not None:
+            word, readings = meant, language.singles[meant]
+    if not readings:
+        return item
+    return Item(word, {**item.readings, **readings}, item.start, item.end)
 
 
 def _phrase_at(
     items: list[Item],
     index: int,
     entries: tuple[tuple[tuple[str, ...], Mapping[str, object]], ...],
-    spaced: bool,
+    language: Language,
 ) -> tuple[int, Item] | None:
     for words, readings in entries:
         length = len(words)
         if index + length > len(items):
             continue
         if all(items[index + offset].word == words[offset] for offset in range(1, length)):
-            word = (" " if spaced else "").join(words)
+            word = (" " if language.spaced else "").join(words)
             return length, Item(word, readings, items[index].start, items[index + length - 1].end)
     return None
 

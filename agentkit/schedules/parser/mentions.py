@@ -151,10 +151,7 @@ def _is_modifier(items: list[Item], place: int, language: Language) -> bool:
         return False
     if items[place - 1].word in language.intent.titles:
         return True
-    return place + 1 < len(items) and _is_word(items[place + 1]) and items[place + 1].word not in _GLUE
-
-
-_GLUE: Final = frozenset({"at", "on", "to", "and", "of", "by", "from", "until", "in", "for"})
+    return place + 1 < len(items) and _is_word(items[place + 1]) and items[place + 1].word not in language.intent.glue
 
 
 def _stands(mention: Mention, found: list[Mention], sentence: Sentence, language: Language) -> bool:
@@ -210,7 +207,7 @@ def _number_after(mention: Mention, sentence: Sentence, language: Language) -> M
     if not isinstance(number, int) or not 0 < number < 24:
         return None
     following = items[place + 1] if place + 1 < len(items) else None
-    counts = following is not None and _is_word(following) and following.word not in ("to", "for")
+    counts = following is not None and _is_word(following) and following.word not in language.intent.counted
     if counts and following is not None and (number > 12 or following.word.endswith("s")):
         return None
     part = amounts.at_one(number)

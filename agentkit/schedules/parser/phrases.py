@@ -21,6 +21,7 @@ from agentkit.schedules.parser.meanings import (
 )
 
 Weekdays = frozenset[int]
+Bound = Day | Clock | Duration | Weekdays | At | Problem | None
 
 
 def excluding(weekdays: Weekdays) -> Excluding:
@@ -38,9 +39,9 @@ def after(length: Duration | Problem) -> After | Problem:
     return length if isinstance(length, Problem) else After(length)
 
 
-def on(day: Day | Weekdays | Problem) -> On | Every | Problem | None:
+def on(day: Day | Weekdays | Problem | None) -> On | Every | Problem | None:
     """Return a day as said with its preposition; several weekdays recur."""
-    if isinstance(day, Problem):
+    if day is None or isinstance(day, Problem):
         return day
     if not isinstance(day, frozenset):
         return On(day)
@@ -48,19 +49,19 @@ def on(day: Day | Weekdays | Problem) -> On | Every | Problem | None:
     return recurrences.every_weekday(day) if single_day is None else On(single_day)
 
 
-def until(end: Day | Clock | Duration | Weekdays | At | Problem) -> Until | Problem | None:
+def until(end: Bound) -> Until | Problem | None:
     """Return "until Friday"."""
     found = _bound(end)
     return found if found is None or isinstance(found, Problem) else Until(found)
 
 
-def starting(start: Day | Clock | Duration | Weekdays | At | Problem) -> Starting | Problem | None:
+def starting(start: Bound) -> Starting | Problem | None:
     """Return "starting on Monday"."""
     found = _bound(start)
     return found if found is None or isinstance(found, Problem) else Starting(found)
 
 
-def _bound(bound: Day | Clock | Duration | Weekdays | At | Problem) -> Day | Clock | Duration | Problem | None:
+def _bound(bound: Bound) -> Day | Clock | Duration | Problem | None:
     if isinstance(bound, frozenset):
         return days.coming(bound)
     if isinstance(bound, At):

@@ -29,9 +29,9 @@ def every_unit(unit: Unit) -> Every:
 def _stepped(name: str, step: int) -> Every:
     match name:
         case "second" | "minute" | "hour":
-            return Every(unit=name, step=step)  # type: ignore[arg-type]  # narrowed by the case above
+            return Every(unit=name, step=step)
         case "day" | "week" | "month" | "year":
-            return Every(unit=name, step=step)  # type: ignore[arg-type]  # as above
+            return Every(unit=name, step=step)
     message = f"no such unit: {name}"
     raise ValueError(message)
 
@@ -105,7 +105,7 @@ def every_month_number(month: int) -> Every:
     return Every(unit="year", months=frozenset({month}))
 
 
-def every_date(day: Day | Problem) -> Every | Problem | None:
+def every_date(day: Day | Problem | None) -> Every | Problem | None:
     """Return "every 17 March" or "every 20th"."""
     match day:
         case Problem():

@@ -76,9 +76,8 @@ def repeated(timing: Timing, now: datetime, zone: tzinfo, zone_name: str) -> Rep
 def _joined(timing: Timing) -> tuple[Timing, Every] | Problem:
     every = timing.every
     assert every is not None
-    if timing.rate is not None:
-        if len(timing.clocks) not in (0, timing.rate.count):
-            return Problem("At which times should it run?")
+    if timing.rate is not None and len(timing.clocks) not in (0, timing.rate.count):
+        return Problem("At which times should it run?")
     if timing.day is not None and not isinstance(timing.day, DayOffset):
         joined = day_into_every(every, timing.day)
         if joined is not None:
@@ -94,7 +93,7 @@ def _joined(timing: Timing) -> tuple[Timing, Every] | Problem:
         if timing.excluding.weekdays and (every.step > 1 or every.month_days or every.nth or not weekdays):
             return Problem("On which days exactly should it run?")
         unit = "week" if every.unit == "day" and timing.excluding.weekdays else every.unit
-        every = replace(every, weekdays=weekdays, unit=unit)  # type: ignore[arg-type]  # mypy widens the literal
+        every = replace(every, weekdays=weekdays, unit=unit)
     if every.weekdays and (every.month_days or every.nth) and every.unit != "hour":
         return Problem("Do you mean the days of the week or the days of the month?")
     longest = max((LONGEST_MONTH[month] for month in every.months), default=31)
@@ -128,7 +127,7 @@ def _within_a_day(timing: Timing, every: Every, bounds: Bounds, now: datetime, z
     window = timing.window
     restricted = bool(every.weekdays or every.months or every.month_days or every.nth or window)
     seconds = every.step * {"second": 1, "minute": 60, "hour": 3600}[every.unit or "hour"]
-    base, cycle = ("*", 60) if every.unit == "minute" else ("0", 24)
+    cycle = 60 if every.unit == "minute" else 24
     fits = every.unit != "second" and cycle % every.step == 0 and every.step < cycle
     anchored = bounds.starts_at is not None and timing.starting is not None
     if not restricted and (not fits or (anchored and every.minute is None and bounds.is_clock)):

@@ -125,15 +125,19 @@ def _settle_bounds(chosen: Selection, mentions: list[Mention], sentence: Sentenc
     if timing.every is None and timing.rate is None:
         waits = any(item.word in language.intent.waiting for item in sentence.items)
         waits = waits or (language.intent.until_is_by and timing.until is not None)
-        if waits and not timing.has_moment:
-            timing = _awaited(timing)
-        else:
-            timing = _without_bounds(timing, chosen, mentions)
-    elif timing.lasting is not None and timing.every is not None and not timing.lasting.coming:
-        if not is_bound(timing.lasting.duration, timing.every):
-            _give_back(chosen, mentions, Lasting)
-            timing = replace(timing, lasting=None)
+        is_delay = waits and not timing.has_moment
+        timing = _awaited(timing) if is_delay else _without_bounds(timing, chosen, mentions)
+    elif _is_length_of_task(timing):
+        _give_back(chosen, mentions, Lasting)
+        timing = replace(timing, lasting=None)
     chosen.timing = timing
+
+
+def _is_length_of_task(timing: Timing) -> bool:
+    """Tell whether "for 20 minutes" is how long the task takes each time, and no bound of the recurrence."""
+    if timing.lasting is None or timing.every is None or timing.lasting.coming:
+        return False
+    return not is_bound(timing.lasting.duration, timing.every)
 
 
 def _awaited(timing: Timing) -> Timing:

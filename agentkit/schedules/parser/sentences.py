@@ -135,7 +135,8 @@ def _has_subject(words: list[Item], place: int, language: Language) -> bool:
 
 
 def _is_past(word: str, language: Language) -> bool:
-    return language.code == "en" and word.endswith("ed") and len(word) > 4 and word not in _NO_PAST
+    ending = language.intent.past_ending
+    return bool(ending) and word.endswith(ending) and len(word) > 4 and word not in _NO_PAST
 
 
 _NO_PAST: Final = frozenset({"speed", "hundred", "embed", "exceed", "proceed", "breed", "bleed", "indeed", "wicked"})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Final
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from agentkit.errors import ScheduleError
 from agentkit.schedules.parser.meanings import Zone
@@ -152,9 +152,17 @@ def known_zone(name: str) -> ZoneInfo | None:
         return None
 
 
+@cache
+def _names_by_lower_case() -> dict[str, str]:
+    return {name.lower(): name for name in available_timezones() if "/" in name}
+
+
 def iana_zone(word: str) -> Zone | None:
-    """Return the zone a word such as ``Asia/Tokyo`` names."""
-    return Zone(word) if "/" in word and known_zone(word) is not None else None
+    """Return the zone a word such as ``Asia/Tokyo`` names, in whatever case."""
+    if known_zone(word) is not None:
+        return Zone(word)
+    name = _names_by_lower_case().get(word.lower())
+    return None if name is None else Zone(name)
 
 
 def gmt_offset(base: Zone, minutes: int) -> Zone | None:

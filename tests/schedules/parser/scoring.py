@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
 from heapq import merge
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -94,7 +94,7 @@ def _same_period(expected: Row, record: Row, row: Row) -> bool:
         return bool(record.get("interval_seconds") == expected["interval_seconds"])
     runs = list(islice(_runs(record, row, datetime.fromisoformat(row["now"])), 100))
     period = expected["interval_seconds"]
-    return all(abs((b - a).total_seconds() - period) <= 3601 for a, b in zip(runs, runs[1:], strict=False))
+    return all(abs((b - a).total_seconds() - period) <= 3601 for a, b in pairwise(runs))
 
 
 def _same_runs(expected: Row, record: Row, row: Row) -> bool:
@@ -125,7 +125,7 @@ def _bounded(rule: Row, row: Row, until: str | None) -> list[datetime]:
         last = datetime.combine(date.fromisoformat(until), time(23, 59, 59), zone)
     elif until is not None:
         last = datetime.fromisoformat(until)
-    runs = []
+    runs: list[datetime] = []
     for run in islice(_runs(rule, row, datetime.fromisoformat(row["now"])), 2000):
         if (last is not None and run > last) or len(runs) == (rule.get("count") or 2000):
             break

@@ -9,7 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agentkit.schedules.parser import ParsedSchedule, parse_schedule
-from agentkit.schedules.parser.languages import chinese, english_words, french, german, japanese, spanish
+from agentkit.schedules.parser.languages import (
+    chinese,
+    english_words,
+    french_words,
+    german_words,
+    japanese,
+    spanish_words,
+)
 from agentkit.schedules.parser.validate import fault_of
 
 NOW = datetime(2026, 2, 10, 13, 45, tzinfo=UTC)
@@ -57,7 +64,7 @@ GLUE += ["17:30", "5pm", "2026-03-01", "3/4", "-5", "0", "2.5", "25:00", "99999"
 ENGLISH = st.sampled_from(words_of(english_words.VOCABULARY) + GLUE * 6)
 OTHERS = {
     module.__name__: st.sampled_from(words_of(module.VOCABULARY) + GLUE)
-    for module in (german, spanish, french, chinese, japanese)
+    for module in (german_words, spanish_words, french_words, chinese, japanese)
 }
 
 

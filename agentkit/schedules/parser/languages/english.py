@@ -8,8 +8,11 @@ from typing import Final
 from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Language, make_language
+from agentkit.schedules.parser.languages.english_days import AMOUNTS, DAYS, NUMBERS
 from agentkit.schedules.parser.languages.english_intent import INTENT
-from agentkit.schedules.parser.languages.english_words import NIGHT, VOCABULARY
+from agentkit.schedules.parser.languages.english_recurrences import DELAYS, RECURRENCES
+from agentkit.schedules.parser.languages.english_words import ALIASES, VOCABULARY
+from agentkit.schedules.parser.languages.shared import NIGHT
 from agentkit.schedules.parser.meanings import (
     Clock,
     Day,
@@ -23,277 +26,13 @@ from agentkit.schedules.parser.meanings import (
     Problem,
     Several,
     Starting,
-    Unit,
     Until,
-    Vague,
     Window,
 )
 from agentkit.schedules.parser.zones import ZONE_VOCABULARY, gmt_offset
 
 WORKING: Final = Window(Clock(9, 0, exact=True), Clock(17, 0, exact=True))
 
-NUMBERS: Final[tuple[Rule, ...]] = (
-    ("number", "<tens> -? <digit>", amounts.add),
-    ("ordinal", "<tens> -? <ordinal>", amounts.add),
-    ("number", "<number> hundred and? <number>?", lambda count, rest: count * 100 + (rest or 0)),
-    ("number", "<number> thousand", lambda count: count * 1000),
-    ("number", "<number> and a half", lambda count: count + 0.5),
-    ("number", "<number> ½", lambda count: count + 0.5),
-    ("number", "minus|negative <number>", lambda count: -abs(count)),
-    ("number", "another <number>", lambda count: count),
-)
-
-AMOUNTS: Final[tuple[Rule, ...]] = (
-    ("duration", "<number> -? <unit>", amounts.duration),
-    ("duration", "<article> <unit>", lambda _, unit: amounts.one(unit)),
-    ("duration", "another <unit>", amounts.one),
-    ("duration", "half <article>? -? <unit>", lambda _, unit: amounts.half(unit)),
-    ("duration", "<article> half -? <unit>", lambda _, unit: amounts.half(unit)),
-    ("duration", "<article> quarter of? <article>? <unit>", lambda _, __, unit: amounts.quarter(unit)),
-    ("duration", "quarter of? <article> <unit>", lambda _, unit: amounts.quarter(unit)),
-    ("duration", "three quarters of <article> <unit>", lambda _, unit: amounts.three_quarters(unit)),
-    ("duration", "<duration> and <article> half", lambda length, _: amounts.and_a_half(length)),
-    (
-        "duration",
-        "<duration> and <article> quarter",
-        lambda length, _: amounts.together(length, Duration(900, last="minute")),
-    ),
-    ("duration", "<duration> ,? and? <duration>", amounts.together),
-    ("duration", "<number> h <number>", amounts.hours_minutes),
-    ("duration", "<time> hours|hrs", lambda time: amounts.hours_minutes(time.hour, time.minute)),
-    ("said", "at|by half <number>", lambda hour: amounts.at_one(amounts.half_past(hour))),
-    ("duration", "<number> -|–|to|or <number> <unit>", amounts.either),
-    ("duration", "<duration> or <number> <unit>?", amounts.either),
-    ("duration", "<number> hr|hrs <number>", amounts.hours_minutes),
-    ("time", "<number> -? ish", amounts.as_clock),
-    ("duration", "<number> <daykind>", lambda count, kind: amounts.workdays(count) if len(kind) == 5 else None),
-    ("duration", "<article> <daykind>", lambda _, kind: amounts.workdays(1) if len(kind) == 5 else None),
-    ("time", "<number> h <number>", amounts.exact_clock),
-    ("time", "<number> h", amounts.exact_clock),
-    ("time", "<military> h|hrs|hours", lambda time: time),
-    ("time", "<time|number|dotted> o'clock|oclock|o'clok", amounts.as_clock),
-    ("time", "<number> o ' ? clock", amounts.as_clock),
-    ("time", "<number> o clock", amounts.as_clock),
-    ("time", "<time|dotted|military|number> am|a.m|a.m.", amounts.in_the_morning),
-    ("time", "<time|dotted|military|number> pm|p.m|p.m.", amounts.in_the_afternoon),
-    ("time", "half past|after <time|number>", amounts.half_past),
-    ("time", "half - past <time|number>", amounts.half_past),
-    ("time", "<article>? quarter past|after <time|number>", lambda _, hour: amounts.quarter_past(hour)),
-    ("time", "<article>? quarter to|of|before|til|till <time|number>", lambda _, hour: amounts.quarter_to(hour)),
-    ("time", "<number> past|after <time|number>", amounts.minutes_past),
-    (
-        "said",
-        "at|by|@|around|about <number> to|til|till <time|number>",
-        lambda minutes, hour: amounts.at_one(amounts.minutes_to(minutes, hour)),
-    ),
-    ("time", "<number> minutes|mins|min past|after <time|number>", amounts.minutes_past),
-    ("time", "<number> minutes|mins|min to|before|til <time|number>", amounts.minutes_to),
-    ("time", "12|twelve|<number> noon|midday", lambda *_: VOCABULARY["time"]["noon"]),
-    ("time", "12|twelve midnight", lambda *_: VOCABULARY["time"]["midnight"]),
-    ("time", "<time|dotted|number> in the <part>", amounts.with_part),
-    ("time", "<time|dotted> at night", lambda time: amounts.with_part(time, VOCABULARY["part"]["night"])),
-)
-
-DAYS: Final[tuple[Rule, ...]] = (
-    ("weekdaylist", "<weekday> -|to|through|thru|until|till|– <weekday>", days.weekday_range),
-    ("weekdaylist", "from <weekday> to|through|thru|until|till|- <weekday>", days.weekday_range),
-    ("weekdaylist", "between <weekday> and <weekday>", days.weekday_range),
-    (
-        "weekdaylist",
-        "<weekday|daykind|mondays|weekdaylist> ,? and|&|+|/|plus? <weekday|weekdaylist|daykind>",
-        days.union,
-    ),
-    ("weekdaylist", "<weekday|daykind|mondays|weekdaylist> ,? and|& on <weekday|weekdaylist|daykind>", days.union),
-    ("weekdaylist", "<weekday|weekdaylist> , <weekday|weekdaylist>", days.union),
-    ("mondays", "<mondays|daykind> ,? and|&|+|/|or|plus? <mondays>", days.union),
-    ("mondays", "<mondays> ,? and|&|+ on <mondays>", days.union),
-    ("part", "early|late|mid <part>", lambda part: part),
-    ("time", "<time> sharp|prompt|exactly|ish", lambda time: time),
-    ("time", "<time> on the dot", lambda time: time),
-    ("vague", "mid -? <month>", lambda _: Vague("On which day of the month?")),
-    ("day", "the? start|beginning of <month>", lambda month: days.month_day(month, 1)),
-    ("day", "the? start|beginning of <day>", lambda day: day if isinstance(day, Period) else None),
-    ("day", "next <weekday>", days.next_weekday),
-    ("day", "this <weekday>", days.this_weekday),
-    ("day", "coming|upcoming <weekday>", days.coming),
-    ("day", "this coming|upcoming <weekday>", days.coming),
-    ("day", "the coming|following|upcoming <weekday>", days.coming),
-    ("day", "<weekday> next week", days.next_weekday),
-    ("day", "<weekday> of next week", days.next_weekday),
-    ("day", "next week ,? on? <weekday>", days.next_weekday),
-    ("day", "<weekday> this week", days.this_weekday),
-    ("day", "<weekday> of this week", days.this_weekday),
-    ("day", "this week ,? on? <weekday>", days.this_weekday),
-    ("day", "<weekday> after next", days.weekday_after_next),
-    ("day", "the <weekday> after next", days.weekday_after_next),
-    ("day", "<weekday> in two weeks", days.weekday_after_next),
-    ("day", "<weekday> week", days.week_from),
-    ("day", "<duration> from|after <weekday>", lambda length, day: days.shifted(length, days.coming(day))),
-    ("day", "<duration> from|after <day>", days.shifted),
-    ("day", "the day before <day>", lambda day: days.before(Duration(86400, last="day"), day)),
-    ("day", "the day after <day>", lambda day: days.shifted(Duration(86400, last="day"), day)),
-    ("day", "<duration> before <day>", days.before),
-    ("day", "the? week|month|year after next", lambda: None),
-    ("day", "<month> the? <ordinal|number> ,? <year>?", days.month_day),
-    ("day", "the? <ordinal|number> of? <month> ,? <year>?", days.day_month),
-    ("day", "the? <ordinal|number> - <month> -? <year>?", days.day_month),
-    ("day", "the? <ordinal> day? of the|this month", days.day_of_this_month),
-    ("day", "the? <ordinal> day? of next month", days.day_of_next_month),
-    ("day", "next month on the <ordinal>", days.day_of_next_month),
-    ("day", "this <unit>", days.this_period),
-    ("day", "next <unit>", days.next_period),
-    ("day", "the? <unit> after next", days.after_next_period),
-    ("day", "the? following|coming <unit>", days.next_period),
-    ("day", "this coming? weekend", lambda: Period("weekend", 0)),
-    ("day", "the coming? weekend", lambda: Period("weekend", 0)),
-    ("day", "next weekend", lambda: Period("weekend", 1)),
-    ("day", "next <daykind>", lambda kind: Period("workday", 1) if len(kind) == 5 else None),
-    ("day", "the next|following <daykind>", lambda kind: Period("workday", 1) if len(kind) == 5 else None),
-    ("day", "the? end of <day>", days.end_of),
-    ("day", "the? last day of <day>", days.last_day_of),
-    ("day", "the? last day of the|this month", lambda: Period("month", 0, end=True)),
-    ("day", "the? last day of|in <month>", lambda month: days.month_day(month, days.LONGEST_MONTH[month])),
-    ("day", "the? end of <month>", lambda month: days.month_day(month, days.LONGEST_MONTH[month])),
-    ("day", "the? last day of the|this year", lambda: Period("year", 0, end=True)),
-    ("day", "the? end of the? <unit>", lambda unit: days.end_of(days.this_period(unit))),
-    ("day", "<unit> - end", lambda unit: days.end_of(days.this_period(unit))),
-    ("day", "month end", lambda: Period("month", 0, end=True)),
-    ("day", "the? <ordinal> <weekday> of|in <month>", days.nth_in_month),
-    ("day", "the? last <weekday> of|in <month>", days.last_in_month),
-    ("day", "the? <ordinal> <weekday> of|in <day>", days.nth_ahead),
-    ("day", "the? last <weekday> of|in <day>", days.last_ahead),
-    ("day", "<weekday> ,? the? <day>", days.dated_weekday),
-    ("day", "<weekday> the <ordinal>", lambda _, day: days.day_of_month(day)),
-    (
-        "day",
-        "<day> ,? <year>",
-        lambda day, year: (
-            days.month_day(day.month, day.day, year)
-            if hasattr(day, "month") and getattr(day, "year", 0) is None
-            else None
-        ),
-    ),
-    ("months", "<month> to|through|thru|until|till|- <month>", days.month_range),
-    ("months", "from <month> to|through|thru|until|till|- <month>", days.month_range),
-    ("months", "between <month> and <month>", days.month_range),
-    ("months", "<month> ,? and|&|or? <month|months>", days.months_too),
-    ("monthdays", "the? <ordinal> ,? and|&|or? the? <ordinal|monthdays>", days.union),
-    ("monthdays", "the? <ordinal> , the? <ordinal|monthdays>", days.union),
-)
-
-# Before a recurrence is a part of its own: "every", "each" and their like.
-RECURRENCES: Final[tuple[Rule, ...]] = (
-    ("every", "every|each|evry|ev|evey <unit>", recurrences.every_unit),
-    ("every", "every|each|evry|ev single <unit>", recurrences.every_unit),
-    ("every", "every|each|evry|ev <duration>", recurrences.every_duration),
-    ("every", "every|each|once half - hour", lambda: Every(unit="minute", step=30)),
-    ("every", "every|each other|second|alternate <unit>", recurrences.every_other),
-    ("every", "every|each <ordinal> <unit>", recurrences.every_nth),
-    ("every", "every|each other|second|alternate <weekday|weekdaylist|mondays>", recurrences.every_other_weekday),
-    ("every", "alternate <weekday|mondays>", recurrences.every_other_weekday),
-    ("every", "alternate days", lambda: Every(unit="day", step=2)),
-    ("every", "every|each <ordinal> <weekday>", recurrences.nth_weekday_monthly),
-    ("every", "every|each|evry|ev single? <weekday|weekdaylist|daykind|mondays>", recurrences.every_weekday),
-    ("every", "every|each|evry|ev single? <part>", recurrences.every_part),
-    ("every", "every|each noon|midday", lambda: Every(unit="day", part=VOCABULARY["part"]["noontime"])),
-    ("every", "every|each <month>", recurrences.every_month_number),
-    ("every", "every|each <months>", lambda span: Every(unit="year", months=span.months)),
-    ("every", "every|each <day>", recurrences.every_date),
-    ("every", "every|each year on? <day>", recurrences.every_date),
-    ("every", "every|each <ordinal>", lambda day: recurrences.every_date(days.day_of_month(day))),
-    ("every", "every|each <monthdays>", recurrences.month_days),
-    ("every", "<often> a|per|every|each <unit>", recurrences.rate),
-    ("every", "<count> a|per|every|each <unit>", lambda count, unit: recurrences.rate(count.count, unit)),
-    ("every", "<number> x a|per <unit>", recurrences.rate),
-    ("every", "<often> <duration>", recurrences.rate_per),
-    ("every", "<number> x <duration>", recurrences.rate_per),
-    ("every", "<count> <duration>", lambda count, length: recurrences.rate_per(count.count, length)),
-    ("every", "every|each? the? <monthdays> <weekday> of|in the|each|every month", recurrences.nth_set_monthly),
-    ("every", "every|each <monthdays> <weekday>", recurrences.nth_set_monthly),
-    (
-        "every",
-        "every|each first|1st <daykind> of|in? the|each|every? month?",
-        lambda _: recurrences.nth_workday_monthly(1),
-    ),
-    ("every", "every|each last <daykind> of|in? the|each|every? month?", lambda _: recurrences.last_workday_monthly()),
-    ("every", "<daykind> <part>", lambda kind, part: Every(unit="week", weekdays=kind, part=part)),
-    ("every", "<every> other <unit>", recurrences.every_other),
-    ("every", "per <unit>", recurrences.every_unit),
-    (
-        "every",
-        "the? <ordinal> <weekday|weekdaylist> of|in|each|every the|each|every? month",
-        recurrences.nth_weekday_monthly,
-    ),
-    ("every", "the? last <weekday> of|in the|each|every? month", recurrences.last_weekday_monthly),
-    ("every", "every|each last <weekday> of|in? the|each|every? month?", recurrences.last_weekday_monthly),
-    ("every", "every|each <ordinal> <weekday> of|in the|each|every month", recurrences.nth_weekday_monthly),
-    (
-        "every",
-        "the? <ordinal> and|& <ordinal> <weekday> of|in the|each|every month",
-        lambda first, second, weekday: Every(
-            unit="month", nth=frozenset((n, d) for n in (first, second) for d in weekday)
-        ),
-    ),
-    ("every", "the? last day of|in each|every month", recurrences.last_month_day),
-    ("every", "every|each month ,? on the last day", recurrences.last_month_day),
-    ("every", "every|each last day of the|each|every month", recurrences.last_month_day),
-    ("every", "each|every month end", recurrences.last_month_day),
-    ("every", "the? end of each|every month", recurrences.last_month_day),
-    ("every", "the? last <daykind> of|in the|each|every month", recurrences.last_workday_monthly),
-    (
-        "every",
-        "the? <ordinal> <daykind> of|in the|each|every month",
-        lambda nth, _: recurrences.nth_workday_monthly(nth),
-    ),
-    ("every", "the? <ordinal> day? of|in each|every month", lambda day: recurrences.month_days(days.single(day))),
-    ("every", "the? <monthdays> day? of|in the|each|every month", recurrences.month_days),
-    (
-        "every",
-        "<month> <ordinal|number> every|each year",
-        lambda month, day: recurrences.every_date(days.month_day(month, day)),
-    ),
-    ("every", "<day> every|each year", recurrences.every_date),
-    ("every", "<number|duration> past|after every|each|the hour", recurrences.minute_of_hour),
-    ("every", "half past every|each hour", lambda: Every(unit="hour", minute=30)),
-    ("every", "quarter past every|each hour", lambda: Every(unit="hour", minute=15)),
-    ("every", "quarter to every|each hour", lambda: Every(unit="hour", minute=45)),
-    ("every", "<number|duration> to|before every|each|the hour", recurrences.minute_before_hour),
-    ("every", "minute <number> of every|each|the hour", recurrences.minute_of_hour),
-    ("minute", "at|on minute <number>", lambda minute: recurrences.minute_of_hour(minute)),
-    ("minute", "on the half hour", lambda: Every(minute=30)),
-    ("minute", "on the hour", lambda: Every(minute=0)),
-    ("every", "every|each hour on the half hour", lambda: Every(unit="hour", minute=30)),
-    ("every", "every|each hour on the hour", lambda: Every(unit="hour", minute=0)),
-    ("every", "<mondays>", recurrences.every_weekday),
-    ("every", "on|each|every <daykind> <part>", lambda kind, part: Every(unit="week", weekdays=kind, part=part)),
-    ("every", "<weekdaylist> <part>", lambda kind, part: Every(unit="week", weekdays=kind, part=part)),
-    ("vague", "in a few|couple moments", lambda: Vague("When exactly should that be?")),
-)
-
-
-DELAYS: Final[tuple[Rule, ...]] = (
-    ("said", "in|after|within <duration>", phrases.after),
-    ("said", "in|after|within <duration> or so|less", phrases.after),
-    (
-        "said",
-        "in|after|within about|approximately|around|exactly|roughly|just|maybe|like|approx|~ <duration>",
-        phrases.after,
-    ),
-    ("said", "in another <duration>", phrases.after),
-    ("said", "in <duration> time", phrases.after),
-    ("said", "in <duration> ' time", phrases.after),
-    ("said", "in|after? <duration> from now|today", phrases.after),
-    ("said", "in|after? <duration> from right now", phrases.after),
-    ("said", "<duration> hence|later", phrases.after),
-    ("said", "in|within the next <duration>", phrases.after),
-    (
-        "said",
-        "in|within the next? <unit>",
-        lambda unit: phrases.after(amounts.one(unit)) if unit.name in ("minute", "hour") else None,
-    ),
-    ("count", "<number> more? times|occurrences|repetitions|runs|reps|repeats", phrases.count_of),
-    ("said", "in <number>", lambda count: phrases.after(amounts.duration(count, Unit("minute")))),
-)
 
 LISTS: Final[tuple[Rule, ...]] = (
     ("monthday", "the <ordinal>", days.day_of_month),
@@ -313,6 +52,7 @@ LISTS: Final[tuple[Rule, ...]] = (
     ("numbers", "<number|numbers|dotted> ,? and|&|or <number|numbers|dotted>", amounts.at_more),
     ("numbers", "<number|numbers> , <number|numbers>", amounts.at_more),
 )
+
 
 PARTS: Final[tuple[Rule, ...]] = (
     ("every", "on|at|in|every|each|once|only <every>", lambda every: every),
@@ -450,5 +190,9 @@ def _month_end(month: int) -> MonthSpan:
 def english() -> Language:
     """Return English, compiled at its first use."""
     return make_language(
-        "en", {**VOCABULARY, **ZONE_VOCABULARY}, (NUMBERS, AMOUNTS, DAYS, DELAYS, RECURRENCES, LISTS, PARTS), INTENT
+        "en",
+        {**VOCABULARY, **ZONE_VOCABULARY},
+        (NUMBERS, AMOUNTS, DAYS, DELAYS, RECURRENCES, LISTS, PARTS),
+        INTENT,
+        aliases=ALIASES,
     )

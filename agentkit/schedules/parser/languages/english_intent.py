@@ -11,16 +11,23 @@ _NOTE: Final = "reminder|alarm|timer|alert|notification|nudge|ping|countdown|wak
 
 INTENT: Final = Intent(
     asking=(
-        "remind|rmnd|remnd|remid|reming|rember|remined me|us|myself",
-        "remind|rmnd",
-        "reminder|reminders|remindr|alarm|timer",
+        "remind me|us|myself",
+        "remind",
+        "reminder|reminders|alarm|timer",
         "be reminded",
         "reminding|pinging|notifying|alerting me|us",
         "to be reminded",
-        f"give|send|shoot|drop|get|leave me|us a|an|another friendly|quick|little|gentle|short? {_NOTE}|shout|buzz|message|text|note|poke",
+        (
+            f"give|send|shoot|drop|get|leave me|us a|an|another friendly|quick|little|gentle|short? {_NOTE}|shout|"
+            f"buzz|message|text|note|poke"
+        ),
         "give|send|shoot|drop me|us a heads - ? up",
         "give|send me a heads up",
-        f"set|create|add|make|start|put|schedule|set-up|need|want|have|get|place|configure|program me|up? a|an|another|the|my new|recurring|quick|daily|weekly|monthly|repeating|one-off? {_NOTE}|task|event|job|entry|schedule",
+        (
+            f"set|create|add|make|start|put|schedule|set-up|need|want|have|get|place|configure|program me|up? a|"
+            f"an|another|the|my new|recurring|quick|daily|weekly|monthly|repeating|one-off? {_NOTE}|task|event|"
+            f"job|entry|schedule"
+        ),
         f"set|create|add|make|start|schedule me|up? {_NOTE}",
         f"a|an|new|quick {_NOTE}",
         "ping|nudge|poke|alert|notify|tell|message|buzz|warn|prompt|prod|hit|bug|text me|us up?",
@@ -92,19 +99,27 @@ INTENT: Final = Intent(
         "is|are|am|was|were|does|did|isn't|aren't|wasn't|doesn't|didn't|has|hasn't|hadn't|shall|should|had",
         "do|have|haven't|don't|might|may|must i|you|we|they|it|he|she|u|people|the|my|your|our",
         "will|would|can|could|won't|can't|couldn't|wouldn't i|we|they|it|he|she|the|my|our|your|that|this|there|these",
-        "can|could|will|would|do|did you|u tell|explain|show|describe|say|help|hear|see|speak|understand|work|like|know|think|remember|recommend",
+        (
+            "can|could|will|would|do|did you|u tell|explain|show|describe|say|help|hear|see|speak|understand|"
+            "work|like|know|think|remember|recommend"
+        ),
         "any idea|ideas|chance|thoughts|plans|news",
         "know|guess what|when|who|how|why",
         "tell me a|an|about|how|why|what|who|when|where|which|more|something|the|your|if|whether",
         "explain|define|translate|calculate|compute|convert|describe|compare|spell|imagine|pretend",
-        "write|compose|tell|sing|create|generate|make|give|recite|invent me|us? a|an|another|the|some short|long|funny|nice|little? poem|poems|story|song|haiku|essay|joke|limerick|tale|novel|sonnet|rap|lyrics|script|function|program|regex|riddle",
+        (
+            "write|compose|tell|sing|create|generate|make|give|recite|invent me|us? a|an|another|the|some short|"
+            "long|funny|nice|little? poem|poems|story|song|haiku|essay|joke|limerick|tale|novel|sonnet|rap|"
+            "lyrics|script|function|program|regex|riddle"
+        ),
         "sing|recite|google",
         "let's|lets see|say|suppose",
         "i wonder|wondered",
         "just curious|wondering|asking",
     ),
     statements=(
-        "i|i've|we|we've|you|you've|he|she|they|it|it's|he's|she's|they're|we're|you're|i'm|there|there's|that|that's|those|these|everyone|everybody|nobody|someone|somebody|who|he'll|she'll|they'll|it'll|we'll|i'd|he'd|she'd|they'd",
+        "
+        ""i|i've|we|we've|you|you've|he|she|they|it|it's|he's|she's|they're|we're|you're|i'm|there|there's|that|that's|those|these|everyone|everybody|nobody|someone|somebody|who|he'll|she'll|they'll|it'll|we'll|i'd|he'd|she'd|they'd",
         "this|that was|is|has|had|will|works|sounds|looks",
         "thanks|thank for|you for",
         "happy|merry birthday|new|christmas|anniversary|easter|monday|friday|weekend",
@@ -118,7 +133,8 @@ INTENT: Final = Intent(
         "ate drank felt gave knew found thought brought bought lost paid spoke wrote drove flew grew heard held kept "
         "left meant led rained finished called failed arrived worked happened started ended closed opened passed "
         "crashed died moved visited attended completed delivered deployed shipped expired wasn't weren't didn't "
-        "hadn't rang stood fell spent understood caught taught built chose drew grew stole threw tore swam sang drank became "
+        "hadn't rang stood fell spent understood caught taught built chose drew grew stole threw "
+        "tore swam sang drank became "
         "happened used"
     ),
     verbs=word_set(
@@ -128,8 +144,12 @@ INTENT: Final = Intent(
         "visits flies drives walks meets calls does can can't could would might must won't will"
     ),
     management=(
-        "cancel|delete|remove|list|show|pause|resume|stop|clear|change|move|reschedule|postpone|edit|update|skip|unsnooze|disable|enable|dismiss|erase|kill|mute|silence|reactivate|unpause|modify|shift|undo|view|display|abort|unset|restart|snooze",
-        "check|see|get|read|give|export|count|print|turn|switch|push|end|forget|drop|bring|fetch me? my|all|the|off|every|our|any|up|on|out",
+        "
+        ""cancel|delete|remove|list|show|pause|resume|stop|clear|change|move|reschedule|postpone|edit|update|skip|unsnooze|disable|enable|dismiss|erase|kill|mute|silence|reactivate|unpause|modify|shift|undo|view|display|abort|unset|restart|snooze",
+        (
+            "check|see|get|read|give|export|count|print|turn|switch|push|end|forget|drop|bring|fetch me? my|all|"
+            "the|off|every|our|any|up|on|out"
+        ),
     ),
     managed=word_set(
         "reminder reminders reminder's alarm alarms timer timers schedule schedules notification notifications "
@@ -139,10 +159,18 @@ INTENT: Final = Intent(
         "for to at on about that i of from in by is are with which named called please tomorrow today and"
     ),
     instructions=(
-        "ignore|disregard|forget|override|bypass|drop all|any|your|the|my|every|everything|previous|prior|these|those|earlier|above of|the|your|my|all|other? previous|prior|above|earlier|system|safety|former|past|old|current|existing|hidden? rules|rule|instruction|instructions|prompt|prompts|guidelines|training|directives|constraints|everything|system|orders|above",
+        (
+            "ignore|disregard|forget|override|bypass|drop all|any|your|the|my|every|everything|previous|prior|"
+            "these|those|earlier|above of|the|your|my|all|other? previous|prior|above|earlier|system|safety|"
+            "former|past|old|current|existing|hidden? rules|rule|instruction|instructions|prompt|prompts|"
+            "guidelines|training|directives|constraints|everything|system|orders|above"
+        ),
         "ignore|disregard|forget all|everything above|before|previously|i",
         "forget|ignore everything",
-        "new|updated|additional|special|important|system instruction|instructions|prompt|directive|directives|rule|rules|override|message|command :|-|–|is|are?",
+        (
+            "new|updated|additional|special|important|system instruction|instructions|prompt|directive|"
+            "directives|rule|rules|override|message|command :|-|–|is|are?"
+        ),
         "you are|r now",
         "you must|should|will now? answer|respond|reply|output|return|obey|always|never|only",
         "pretend to|that|you|you're",
@@ -150,7 +178,11 @@ INTENT: Final = Intent(
         "system|assistant|developer prompt? :",
         "answer|respond|reply|output|return only|with|in just? cron|json|a|the|only|exactly|yes|no|\x00",
         "output|return|emit|print|respond with? cron|json|the",
-        "print|reveal|show|repeat|leak|expose|output|dump|tell me? the|your|all|my hidden|system|secret|full|initial|original|internal|whole? prompt|instructions|rules|system|secrets|configuration|password|passwords|key|keys|api",
+        (
+            "print|reveal|show|repeat|leak|expose|output|dump|tell me? the|your|all|my hidden|system|secret|full|"
+            "initial|original|internal|whole? prompt|instructions|rules|system|secrets|configuration|password|"
+            "passwords|key|keys|api"
+        ),
         "jailbreak",
         "dan mode",
         "developer|debug|admin|god|sudo mode",
@@ -159,13 +191,18 @@ INTENT: Final = Intent(
     determiners=word_set(
         "the my our your his her their its a an that those these any some no another mom's dad's whose"
     ),
+    glue=frozenset({"at", "on", "to", "and", "of", "by", "from", "until", "in", "for"}),
+    counted=frozenset({"to", "for"}),
+    leading=frozenset({"to", "that", "then", "and"}),
+    dangling=frozenset({"at", "and", "by", "@", "starting"}),
+    past_ending="ed",
     joiners=frozenset({"and", "or", "then", "also", "plus", "&", "+", ";", ",", ".", "¶"}),
     waiting=word_set("timer snooze wait alarm countdown sleep pause delay hold stopwatch snoozed postpone"),
     conditions=word_set(
         "when once if whenever unless while before after until till as on at in by during around from within"
     ),
     bounds=word_set("until till til except excluding unless starting beginning ending besides skipping skip without"),
-    recurring=frozenset({"every", "evry"}),
+    recurring=frozenset({"every"}),
     titles=word_set("called titled named entitled"),
     fillers=frozenset({",", "-", "–", "—", "(", ")", "and", "at", "on", "the", "for", "by", "in", "@", ":", "."}),
 )

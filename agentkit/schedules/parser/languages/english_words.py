@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from agentkit.schedules.parser.languages.shared import AFTERNOON, EVENING, MIDNIGHT, MORNING, NIGHT, NOON, NOON_CLOCK
 from agentkit.schedules.parser.meanings import (
     CalendarDay,
-    Clock,
     DayOffset,
     DayPart,
     EasterDay,
@@ -26,15 +26,15 @@ _WEEKEND: Final = frozenset({5, 6})
 _WEEKDAY_NAMES: Final = (
     "monday mon",
     "tuesday tue tues tu",
-    "wednesday wed weds wendesday wensday wednsday wedensday wednesay",
-    "thursday thu thur thurs thrusday thursay",
-    "friday fri firday",
-    "saturday sat saterday satuday",
+    "wednesday wed weds",
+    "thursday thu thur thurs",
+    "friday fri",
+    "saturday sat",
     "sunday sun",
 )
 _MONTH_NAMES: Final = (
     "january jan",
-    "february feb febuary",
+    "february feb",
     "march mar",
     "april apr",
     "may",
@@ -64,12 +64,6 @@ _ORDINALS: Final = (
     "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth "
     "fifteenth sixteenth seventeenth eighteenth nineteenth"
 )
-
-MORNING: Final = DayPart(9, "am")
-NOON: Final = DayPart(12, "pm")
-AFTERNOON: Final = DayPart(15, "pm")
-EVENING: Final = DayPart(18, "pm")
-NIGHT: Final = DayPart(20, "night")
 
 
 def _units() -> dict[str, Unit]:
@@ -114,6 +108,27 @@ def _day_kinds() -> dict[str, frozenset[int]]:
     return kinds
 
 
+# Short forms and slips that are more than one letter away from what is meant.
+ALIASES: Final = {
+    **dict.fromkeys(
+        word_list("tmrw tmr tmw tmrrw tommorow tommorrow tomorow tomorro tomm tomo tomoz 2moro 2morrow tmmrw"),
+        "tomorrow",
+    ),
+    **dict.fromkeys(word_list("evry ev evey eveyr evrey"), "every"),
+    **dict.fromkeys(word_list("wendesday wensday wednsday wedensday wednesay"), "wednesday"),
+    **dict.fromkeys(word_list("thrusday thursay thurday"), "thursday"),
+    **dict.fromkeys(word_list("saterday satuday"), "saturday"),
+    **dict.fromkeys(word_list("rmnd remnd remid reming rember remined remindr"), "remind"),
+    "firday": "friday",
+    "febuary": "february",
+    "tonite": "tonight",
+    "2nite": "tonight",
+    "2night": "tonight",
+    "2day": "today",
+    "fourty": "forty",
+    "oclock": "o'clock",
+}
+
 VOCABULARY: Final[dict[str, dict[str, object]]] = {
     "number": {
         **{word: number for number, word in enumerate(_NUMBERS.split())},
@@ -127,15 +142,13 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "half a dozen": 6,
         "a dozen": 12,
         "dozen": 12,
-        "fourty": 40,
         "hundred": 100,
         "a hundred": 100,
     },
     "tens": {
         **{word: 20 + 10 * number for number, word in enumerate(_TENS.split())},
-        "fourty": 40,
     },
-    "digit": dict(list((word, number) for number, word in enumerate(_NUMBERS.split()))[1:10]),
+    "digit": {word: number for number, word in enumerate(_NUMBERS.split()[:10]) if number},
     "ordinal": {
         **{word: number for number, word in enumerate(_ORDINALS.split(), start=1)},
         "twentieth": 20,
@@ -177,20 +190,15 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "cob": DayPart(17, "pm"),
     },
     "time": {
-        "noon": Clock(12, 0, exact=True),
-        "midday": Clock(12, 0, exact=True),
-        "mid - day": Clock(12, 0, exact=True),
-        "noonday": Clock(12, 0, exact=True),
-        "midnight": Clock(24, 0, exact=True),
+        "noon": NOON_CLOCK,
+        "midday": NOON_CLOCK,
+        "mid - day": NOON_CLOCK,
+        "noonday": NOON_CLOCK,
+        "midnight": MIDNIGHT,
     },
     "day": {
         "today": DayOffset(0),
-        "2day": DayOffset(0),
         "tomorrow": DayOffset(1),
-        **dict.fromkeys(
-            word_list("tmrw tmr tmw tmrrw tommorow tommorrow tomorow tomorro tomm tomo tomoz 2moro 2morrow"),
-            DayOffset(1),
-        ),
         "day after tomorrow": DayOffset(2),
         "the day after tomorrow": DayOffset(2),
         "overmorrow": DayOffset(2),
@@ -224,7 +232,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "eom": Period("month", 0, end=True),
         "eoy": Period("year", 0, end=True),
     },
-    "tonight": {"tonight": NIGHT, "tonite": NIGHT, "2nite": NIGHT, "2night": NIGHT, "tonigth": NIGHT},
+    "tonight": {"tonight": NIGHT},
     "every": {
         "daily": Every(unit="day"),
         "hourly": Every(unit="hour"),

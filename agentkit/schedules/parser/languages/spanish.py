@@ -9,151 +9,34 @@ from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
 from agentkit.schedules.parser.languages.shared import (
-    AFTERNOON,
-    EVENING,
-    MIDNIGHT,
     MORNING,
-    NIGHT,
     NOON,
-    NOON_CLOCK,
     both,
     one_day,
 )
+from agentkit.schedules.parser.languages.spanish_words import VOCABULARY
 from agentkit.schedules.parser.meanings import (
-    CalendarDay,
     DayOffset,
-    DayPart,
     Duration,
     Every,
     Past,
     Period,
-    Problem,
     Several,
     Starting,
-    Unit,
     Until,
-    Vague,
 )
-from agentkit.schedules.parser.word_lists import word_list, word_set
+from agentkit.schedules.parser.word_lists import word_set
 from agentkit.schedules.parser.zones import ZONE_VOCABULARY
 
-_SMALL: Final = word_list(
-    "cero uno dos tres cuatro cinco seis siete ocho nueve diez once doce trece catorce quince dieciséis "
-    "diecisiete dieciocho diecinueve veinte veintiuno veintidós veintitrés veinticuatro veinticinco "
-    "veintiséis veintisiete veintiocho veintinueve"
-)
-_TENS: Final = word_list("treinta cuarenta cincuenta sesenta setenta ochenta noventa")
-_WEEKDAYS: Final = "lunes|martes|miércoles miercoles|jueves|viernes|sábado sabado|domingo"
-_MONTHS: Final = (
-    "enero ene|febrero feb|marzo|abril abr|mayo|junio jun|julio jul|agosto ago|septiembre setiembre sept|"
-    "octubre oct|noviembre nov|diciembre dic"
-)
-_ORDINALS: Final = "primer primero primera|segundo segunda|tercer tercero tercera|cuarto cuarta|quinto quinta"
-
-
-def _units() -> dict[str, object]:
-    table = {
-        "second": "segundo segundos seg s",
-        "minute": "minuto minutos min mins minutitos",
-        "hour": "hora horas hr hrs h",
-        "day": "día días dia dias",
-        "week": "semana semanas",
-        "month": "mes meses",
-        "year": "año años",
-    }
-    units: dict[str, object] = {}
-    for name, words in table.items():
-        units |= dict.fromkeys(words.split(), Unit(name))  # type: ignore[arg-type]  # the keys are unit names
-    units |= dict.fromkeys(("trimestre", "trimestres"), Unit("month", 3))
-    units["quincena"] = Unit("week", 2)
-    return units
-
-
-def _weekdays() -> dict[str, object]:
-    return {word: frozenset({n}) for n, words in enumerate(_WEEKDAYS.split("|")) for word in words.split()}
-
-
-_HOW_OFTEN: Final = Problem("¿Con qué frecuencia exactamente?")
-_WHEN: Final = Vague("¿Cuándo exactamente?")
-
-VOCABULARY: Final[dict[str, dict[str, object]]] = {
-    "number": {
-        **{word: n for n, word in enumerate(_SMALL)},
-        **{word: 30 + 10 * n for n, word in enumerate(_TENS)},
-        "un": 1,
-        "una": 1,
-        "un par de": 2,
-        "dieciseis": 16,
-        "veintidos": 22,
-        "veintitres": 23,
-        "cien": 100,
-    },
-    "tens": {word: 30 + 10 * n for n, word in enumerate(_TENS)},
-    "ordinal": {word: n for n, words in enumerate(_ORDINALS.split("|"), start=1) for word in words.split()},
-    "unit": _units(),
-    "weekday": _weekdays(),
-    "mondays": {
-        "sábados": frozenset({5}),
-        "sabados": frozenset({5}),
-        "domingos": frozenset({6}),
-        "entre semana": frozenset(range(5)),
-        "fines de semana": frozenset({5, 6}),
-    },
-    "daykind": {
-        "día laborable": frozenset(range(5)),
-        "días laborables": frozenset(range(5)),
-        "día hábil": frozenset(range(5)),
-        "días hábiles": frozenset(range(5)),
-        "dia habil": frozenset(range(5)),
-        "fin de semana": frozenset({5, 6}),
-    },
-    "month": {word: n for n, words in enumerate(_MONTHS.split("|"), start=1) for word in words.split()},
-    "part": {
-        "madrugada": DayPart(3, "am"),
-        "tarde": AFTERNOON,
-        "tardes": AFTERNOON,
-        "noche": NIGHT,
-        "noches": NIGHT,
-        "atardecer": EVENING,
-    },
-    "time": {"mediodía": NOON_CLOCK, "mediodia": NOON_CLOCK, "medianoche": MIDNIGHT},
-    "day": {
-        "hoy": DayOffset(0),
-        "mañana": DayOffset(1),
-        "manana": DayOffset(1),
-        "pasado mañana": DayOffset(2),
-        "nochebuena": CalendarDay(12, 24),
-        "navidad": CalendarDay(12, 25),
-        "nochevieja": CalendarDay(12, 31),
-        "año nuevo": CalendarDay(1, 1),
-        "fin de mes": Period("month", 0, end=True),
-        "final de mes": Period("month", 0, end=True),
-        "fin de año": Period("year", 0, end=True),
-    },
-    "tonight": {"esta noche": NIGHT, "esta tarde": AFTERNOON, "este mediodía": NOON},
-    "every": {
-        "diariamente": Every(unit="day"),
-        "a diario": Every(unit="day"),
-        "semanalmente": Every(unit="week"),
-        "mensualmente": Every(unit="month"),
-        "anualmente": Every(unit="year"),
-        "trimestralmente": Every(unit="month", months=frozenset({1, 4, 7, 10})),
-    },
-    "rate": dict.fromkeys(
-        ("de vez en cuando", "a veces", "regularmente", "cada tanto", "cada cierto tiempo"), _HOW_OFTEN
-    ),
-    "vague": dict.fromkeys(
-        ("más tarde", "mas tarde", "luego", "pronto", "algún día", "en algún momento", "en un rato"), _WHEN
-    ),
-    "over": dict.fromkeys(("ayer", "anteayer", "anoche"), Past()),
-}
-
 _EVERY: Final = "cada"
+
 
 NUMBERS: Final[tuple[Rule, ...]] = (
     ("number", "<tens> y <number>", amounts.add),
     ("number", "menos <number>", lambda number: -abs(number)),
 )
+
+
 AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "<number> <unit>", amounts.duration),
     ("duration", "<number> <unit> y media|medio", lambda n, unit: amounts.and_a_half(amounts.duration(n, unit))),
@@ -178,6 +61,8 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("clock", "a la|las <time|number|dotted> pm|p.m", amounts.in_the_afternoon),
     ("time", "<number> h", amounts.exact_clock),
 )
+
+
 CLOCKS: Final[tuple[Rule, ...]] = (
     ("clock", "<clock|time> de|por la <part>", amounts.with_part),
     ("clock", "<clock|time> de|por la mañana", lambda time: amounts.with_part(time, MORNING)),
@@ -206,6 +91,8 @@ CLOCKS: Final[tuple[Rule, ...]] = (
     ("over", "semana|mes|año pasada|pasado", lambda: Past()),
     ("over", "hace <duration>", lambda _: Past()),
 )
+
+
 RECURRENCES: Final[tuple[Rule, ...]] = (
     ("said", "en|dentro de? <duration>", phrases.after),
     ("said", "dentro de <duration>", phrases.after),
@@ -235,6 +122,8 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "<number> vez|veces a la <unit>", recurrences.rate),
     ("count", "<number> veces", phrases.count_of),
 )
+
+
 PARTS: Final[tuple[Rule, ...]] = (
     ("times", "<clock|times> ,|y <clock|times|time>", amounts.at_more),
     ("times", "<clock|times> y a? las? <number|time>", amounts.at_more),
@@ -272,6 +161,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("zone", "hora <city>", lambda zone: zone),
 )
 
+
 INTENT: Final = Intent(
     asking=(
         "recuérdame|recuerdame|recordame|recuérdenos|recuérdanos|recordarme|acuérdame|avísame|avisame que|de|sobre?",
@@ -302,7 +192,10 @@ INTENT: Final = Intent(
     keeping=("despiértame|despiertame|llámame|llamame",),
     links=frozenset({"que", "de", "para", "sobre", "a", ":", "-", ","}),
     questions=(
-        "qué|que|quién|quien|cuándo|cuando|cuánto|cuánta|cuántos|cuántas|dónde|donde|cómo|como|cuál|cual es|son|está|hay|hora|tiempo|día|haces|tengo|puedo|va|vas|dice|significa|falta|faltan",
+        (
+            "qué|que|quién|quien|cuándo|cuando|cuánto|cuánta|cuántos|cuántas|dónde|donde|cómo|como|cuál|cual es|"
+            "son|está|hay|hora|tiempo|día|haces|tengo|puedo|va|vas|dice|significa|falta|faltan"
+        ),
         "por qué",
         "qué|quién|cuándo|cuánto|cuánta|cuántos|cuántas|dónde|cómo|cuál",
         "es|está|hay|tengo|tienes|puedo|trabajas|sabes|abre|cierra",
@@ -322,6 +215,9 @@ INTENT: Final = Intent(
     managed=word_set("recordatorio recordatorios alarma alarmas temporizador temporizadores agenda avisos"),
     after_managed=word_set("de del para a que el la los las por en sobre"),
     determiners=word_set("el la los las mi mis tu tus su sus un una unos unas nuestro nuestra del al"),
+    glue=frozenset({"a", "de", "y", "por", "para", "hasta", "en"}),
+    leading=frozenset({"que", "y"}),
+    dangling=frozenset({"a", "y", "el", "la", "de"}),
     joiners=frozenset({"y", "luego", "después", ",", ";", ".", "¶"}),
     waiting=word_set("temporizador espera alarma pospón pospon"),
     conditions=frozenset({"si", "apenas"}),
