@@ -1,0 +1,134 @@
+"""Talk to a reminder bot in the terminal.
+
+Its reminders appear when they fire, as long as this runs; those that fell due meanwhile appear at the next start.
+
+  agentkit chat
+  > in 10 minutes tell me to stretch
+  > every weekday at 9 send the report
+  > list
+
+Also reads lines from a pipe: it answers each, stays --linger seconds after the last, and exits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import signal
+import sys
+from argparse import ArgumentParser, Namespace
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from agentkit.agent import Agent
+from agentkit.cli.console import Console
+from agentkit.cli.local_zone import local_zone
+from agentkit.cli.store_option import add_json, add_store
+from agentkit.options import AgentOptions
+from agentkit.runtime import Runtime
+from agentkit.schedules.chat import SchedulingChat
+from agentkit.schedules.chat_text import one_line
+from agentkit.schedules.schedule import Schedule
+from agentkit.schedules.wall_clock import zone_named
+
+_LEAVING: Final = frozenset({"/quit", "/exit", "/q", "quit", "exit", "bye"})
+#: A reminder later than this says so.
+_LATE: Final = timedelta(seconds=10)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terminal:
+    """What the bot is given: where to show reminders, and the zone the user asked for."""
+
+    console: Console
+    timezone: str | None
+
+
+class ReminderBot(Agent):
+    """The bot behind ``agentkit chat``."""
+
+    options = AgentOptions(name="ReminderBot", timezone=local_zone())
+
+    async def say(self, text: str) -> str:
+        """Answer one line."""
+        return await SchedulingChat(self, self.remind, self.deps.timezone).reply(text)
+
+    async def zone(self) -> str:
+        """Return the zone times are read in."""
+        return self.deps.timezone or await self.scheduler.timezone()
+
+    async def remind(self, payload: dict[str, str], schedule: Schedule) -> None:
+        """Show a reminder."""
+        now = self.lifecycle.clock.now()
+        due_at = schedule.due_at or now
+        local = now.astimezone(ZoneInfo(schedule.timezone))
+        self.deps.console.reminder(
+            one_line(payload.get("text", "")), at=f"{local:%H:%M:%S}", note=_note(due_at, now, schedule.timezone)
+        )
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Add the command's options."""
+    add_store(parser)
+    parser.add_argument("--name", default="me", help="whose reminders; each name has its own (default: me)")
+    parser.add_argument("--timezone", metavar="ZONE", help="IANA name (default: this machine's)")
+    parser.add_argument(
+        "--linger", type=float, default=0.0, metavar="SECONDS", help="stay so long after the end of piped input"
+    )
+    add_json(parser)
+
+
+def run(options: Namespace) -> int:
+    """Chat until the input ends or a signal comes; returns the exit code."""
+    logging.basicConfig(format="agentkit: %(levelname)s: %(message)s", level=logging.WARNING, stream=sys.stderr)
+    if options.timezone is not None:
+        zone_named(options.timezone)
+    with Console(as_json=options.json) as console:
+        asyncio.run(_chat(options, console))
+    return 0
+
+
+async def _chat(options: Namespace, console: Console) -> None:
+    terminal = Terminal(console=console, timezone=options.timezone)
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    runtime = Runtime(ReminderBot, store=options.store, deps=terminal, shutdown_grace=5)
+    bot = runtime.get(ReminderBot, options.name)
+    async with runtime:
+        console.note(f"Reminders are kept in {runtime.store.location}; times are in {await bot.zone()}.")
+        console.note('Say what to remind you of, and when. "help" shows examples, "/quit" leaves.')
+        await _until(stop, _converse(bot, console, linger=options.linger))
+
+
+async def _converse(bot: ReminderBot, console: Console, *, linger: float) -> None:
+    async for line in console.lines():
+        if line.strip().lower() in _LEAVING:
+            return
+        if line.strip():
+            console.reply(await bot.say(line))
+    if not console.is_terminal:
+        await asyncio.sleep(linger)
+
+
+async def _until(stop: asyncio.Event, work: object) -> None:
+    """Run the conversation until it ends or the event is set."""
+    talking = asyncio.ensure_future(work)  # type: ignore[call-overload]
+    stopping = asyncio.ensure_future(stop.wait())
+    try:
+        await asyncio.wait({talking, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        if talking.done():
+            talking.result()
+    finally:
+        for task in (talking, stopping):
+            task.cancel()
+        await asyncio.gather(talking, stopping, return_exceptions=True)
+
+
+def _note(due_at: datetime, now: datetime, timezone: str) -> str:
+    if now - due_at < _LATE:
+        return ""
+    return f"was due {due_at.astimezone(ZoneInfo(timezone)):%Y-%m-%d %H:%M:%S}"

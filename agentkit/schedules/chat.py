@@ -1,0 +1,234 @@
+"""A conversation about schedules, by rules alone: what ``agentkit chat`` and bots answer with.
+
+A message goes through ``chat_commands`` (what kind it is) and ``chat_decisions`` (what to do about it); here that is
+carried out, together with what is remembered, in one transaction.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+from agentkit.errors import QuotaError, ScheduleError, TransactionConflictError
+from agentkit.schedules import chat_replies as replies
+from agentkit.schedules.callbacks import Callback
+from agentkit.schedules.chat_decisions import Alter, Apply, Decision, Make, Say, UseZone, View, decide
+from agentkit.schedules.chat_memory import Memory, memory_from_json
+from agentkit.schedules.chat_requests import is_same, request_of
+from agentkit.schedules.chat_targets import Entry
+from agentkit.schedules.chat_text import one_line, several_lines
+from agentkit.schedules.chat_zones import known_name
+from agentkit.schedules.schedule import Schedule
+
+if TYPE_CHECKING:
+    from agentkit.schedules.parser import ParsedSchedule
+
+_TRIES: Final = 5
+#: Runs looked at to see how close they follow.
+_RUNS_CHECKED: Final = 50
+
+
+class SchedulingAgent(Protocol):
+    """What a chat needs of its agent; every ``Agent`` has it."""
+
+    @property
+    def storage(self) -> Any:
+        """Durable key-value storage."""
+
+    @property
+    def scheduler(self) -> Any:
+        """The scheduler behind the methods below."""
+
+    def transaction(self) -> AbstractAsyncContextManager[None]:
+        """Commit the changes of a block together."""
+
+    async def parse_schedule(self, text: str, timezone: str | None = None) -> ParsedSchedule:
+        """Read a sentence."""
+
+
+class Refused(Exception):  # noqa: N818  # leaves a transaction, never the chat
+    """Nothing is to be stored; the message says why."""
+
+
+class SchedulingChat:
+    """Answers messages such as "every weekday at 9 send the report", "list", "cancel 2" or "make that 10 instead".
+
+    Build it in the agent's ``__init__``, or whenever a message comes: what it asked last, and which schedule "it" means,
+    is in the agent's storage. The callback gets ``{"text": task}``. The chat sees only schedules made through it.
+    Commands are English; requests may be in any language the parser reads.
+
+    >>> class Bot(Agent):                                              # doctest: +SKIP
+    ...     async def say(self, text: str) -> str:
+    ...         return await SchedulingChat(self, self.remind).reply(text)
+    """
+
+    def __init__(
+        self,
+        agent: SchedulingAgent,
+        callback: str | Callback,
+        timezone: str | None = None,
+        *,
+        max_schedules: int = 50,
+        min_interval: int = 60,
+        max_characters: int = 10_000,
+    ) -> None:
+        """Put a chat together; nothing is read or written yet.
+
+        Args:
+            agent: Whose schedules they are; the agent itself, no stub.
+            callback: A method of it, or its name.
+            timezone: IANA name times are read in; None means the agent's, which "use Europe/Berlin time" then sets.
+            max_schedules: How many there may be at a time.
+            min_interval: Seconds between the runs of a recurring one, at least.
+            max_characters: Longest message that is read.
+        """
+        self._agent = agent
+        self._callback = callback
+        self._timezone = timezone
+        self._max_schedules = max_schedules
+        self._min_interval = timedelta(seconds=min_interval)
+        self._max_characters = max_characters
+        name = callback if isinstance(callback, str) else callback.__name__
+        self._prefix = f"chat:{name}:"
+        self._memory_key = f"agentkit.chat.{name}"
+
+    async def reply(self, text: str) -> str:
+        """Do what a message asks for and say so; what the reply says is on disk when it returns.
+
+        No message raises. The reply has no control sequences; it may have several lines.
+
+        Raises:
+            PayloadError: The callback's annotation refuses ``{"text": …}``.
+        """
+        if len(text) > self._max_characters:
+            return replies.too_long(len(text), self._max_characters)
+        words = several_lines(text).strip()
+        if not words:
+            return replies.EMPTY
+        for _ in range(_TRIES):
+            view = await self._look()
+            decision = await decide(words, view, self._parse)
+            try:
+                async with self._agent.transaction():
+                    # A reminder that fires meanwhile, or another message, may have changed what was decided on.
+                    if replace(await self._look(), now=view.now) == view:
+                        return await self._carry_out(decision, view)
+            except TransactionConflictError:
+                continue
+            except Refused as refusal:
+                return str(refusal)
+        return replies.BUSY
+
+    async def _look(self) -> View:
+        memory = memory_from_json(await self._agent.storage.get(self._memory_key))
+        schedules = await self._agent.scheduler.list(callback=self._callback)
+        return View(
+            memory=memory,
+            entries=tuple(
+                self._entry(schedule)
+                for schedule in schedules
+                if schedule.key is not None and schedule.key.startswith(self._prefix)
+            ),
+            now=self._agent.scheduler.lifecycle.clock.now(),
+            timezone=self._timezone or await self._agent.scheduler.timezone(),
+        )
+
+    def _entry(self, schedule: Schedule) -> Entry:
+        payload = schedule.payload
+        task = payload.get("text", "") if isinstance(payload, dict) else ""
+        number = (schedule.key or "").removeprefix(self._prefix)
+        return Entry(number=int(number), task=one_line(str(task)), schedule=schedule)
+
+    async def _parse(self, text: str) -> ParsedSchedule:
+        return await self._agent.parse_schedule(text, timezone=self._timezone)
+
+    # --- carrying out
+
+    async def _carry_out(self, decision: Decision, view: View) -> str:
+        match decision:
+            case Say(reply=reply, memory=memory):
+                await self._remember(memory, view)
+                return reply
+            case Make(plan=plan, task=task):
+                return await self._make(plan, one_line(task), view)
+            case Apply():
+                return await self._apply(decision, view)
+            case Alter():
+                return await self._alter(decision, view)
+            case UseZone(name=name):
+                return await self._use_zone(name, view)
+
+    async def _remember(self, memory: Memory, view: View) -> None:
+        if memory != view.memory:
+            await self._agent.storage.put(self._memory_key, memory.to_json())
+
+    async def _make(self, plan: ParsedSchedule, task: str, view: View) -> str:
+        count = view.memory.count if view.entries else 0
+        entry = await self._set(plan, task, count + 1)
+        same = next((other for other in view.entries if is_same(other, entry)), None)
+        if same is not None:
+            raise Refused(replies.exists(same))
+        if len(view.entries) >= self._max_schedules:
+            raise Refused(replies.too_many(self._max_schedules))
+        await self._remember(Memory(count=count + 1, last=entry.number, last_task=task), view)
+        return replies.made(entry, await self._runs(entry, replies.NEXT_RUNS))
+
+    async def _apply(self, decision: Apply, view: View) -> str:
+        change = getattr(self._agent.scheduler, decision.action)
+        for entry in decision.entries:
+            await change(entry.schedule.id)
+        last = decision.entries[-1]
+        memory = replace(view.memory, last=last.number, last_task=last.task, pending=None)
+        await self._remember(memory, view)
+        said = replies.done(decision.action, decision.entries)
+        if decision.action == "resume" and len(decision.entries) == 1:
+            runs = await self._runs(last, 1)
+            return said + (replies.next_run(last, runs[0]) if runs else "")
+        return said
+
+    async def _alter(self, decision: Alter, view: View) -> str:
+        old = decision.entry
+        task = one_line(decision.task) or old.task
+        entry = await self._set(decision.plan or old.schedule, task, old.number)
+        await self._remember(replace(view.memory, last=old.number, last_task=task, pending=None), view)
+        return replies.made(entry, await self._runs(entry, replies.NEXT_RUNS), "Changed")
+
+    async def _use_zone(self, name: str, view: View) -> str:
+        if self._timezone is not None:
+            return replies.zone(self._timezone, view.now)
+        found = known_name(name)
+        try:
+            await self._agent.scheduler.set_timezone(found)
+        except ScheduleError as error:
+            raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
+        return replies.zone(found, view.now)
+
+    async def _set(self, plan: ParsedSchedule | Schedule, task: str, number: int) -> Entry:
+        """Make or replace the schedule of a number; refuses what runs too often."""
+        request = request_of(plan)
+        if request is None:
+            raise Refused(replies.PAUSED)
+        when, bounds = request
+        try:
+            schedule = await self._agent.scheduler.set(
+                when,
+                self._callback,
+                {"text": task},
+                timezone=plan.timezone if isinstance(plan, Schedule) else self._timezone,
+                key=f"{self._prefix}{number}",
+                **bounds,
+            )
+        except (ScheduleError, QuotaError) as error:
+            raise Refused(replies.impossible(one_line(str(error)))) from error
+        entry = self._entry(schedule)
+        runs = await self._runs(entry, _RUNS_CHECKED) if schedule.is_recurring else []
+        if any(later - earlier < self._min_interval for earlier, later in pairwise(runs)):
+            raise Refused(replies.too_often(int(self._min_interval.total_seconds())))
+        return entry
+
+    async def _runs(self, entry: Entry, count: int) -> list[datetime]:
+        runs: list[datetime] = await self._agent.scheduler.next_runs(entry.schedule.id, count)
+        return runs

@@ -1,0 +1,176 @@
+"""Which schedules a person means: by number, by "it", by place in the list, or by words of the task and its time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from agentkit.schedules.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """A schedule made by chat.
+
+    Attributes:
+        number: What people call it by; never changes.
+        task: What it is about, safe to show.
+    """
+
+    number: int
+    task: str
+    schedule: Schedule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """What a target names.
+
+    Attributes:
+        entries: The schedules meant.
+        is_all: The target said "all".
+        is_named: Each was named by itself, by its number.
+        is_sure: Every word of the target was accounted for.
+        is_pointer: The target pointed ("it", "the last one") rather than named.
+    """
+
+    entries: tuple[Entry, ...] = ()
+    is_all: bool = False
+    is_named: bool = False
+    is_sure: bool = True
+    is_pointer: bool = False
+
+
+_ALL: Final = re.compile(
+    r"(?:all|everything|both)(?: of)?(?: (?:it|them|my|the|these|those))?"
+    r"(?: (?:of )?(?:reminders?|schedules?|alarms?|tasks?|jobs?|timers?|things?|ones))?|every (?:reminder|schedule|one|task)"
+)
+_POINTER: Final = re.compile(
+    r"|it|that|this|(?:that|this|the last|the latest|the previous|my last|last)(?: (?:one|reminder|schedule|alarm|task))?"
+)
+_NUMBER: Final = re.compile(r"(?:#|no\.?|nr\.?|number|reminder|schedule|task)?\s*#?\s*(\d{1,6})")
+_NUMBERS_BETWEEN: Final = re.compile(r"\s*(?:,\s*and|,|and|&|\+|\s)\s*")
+_PLACE: Final = re.compile(r"(?:the )?(first|next|second|third|fourth|fifth)(?: (?:one|reminder|schedule|alarm|task))?")
+_PLACES: Final = {"first": 0, "next": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4}
+_WORD: Final = re.compile(r"\d{1,2}:\d{2}\s?(?:am|pm)?|\d{1,2}\s?(?:am|pm)\b|\w+(?:'\w+)?")
+_IDLE: Final = frozenset(
+    "the a an my one ones reminder reminders schedule scheduled schedules alarm alarms task job timer about to of for me that "
+    "this thing and with at on please notification which is are was i we it's o'clock oclock call called named says saying from".split()
+)
+
+
+def find(target: str, entries: Sequence[Entry], last: int | None, *, now: datetime) -> Found:
+    """Return which schedules a target names; none if it names none.
+
+    Args:
+        target: The person's words, in lower case.
+        entries: All schedules, as they are listed.
+        last: Number of the schedule that "it" means.
+        now: Aware.
+    """
+    target = target.strip(" \"'“”.,!?")
+    if _ALL.fullmatch(target):
+        return Found(entries=tuple(entries), is_all=True)
+    if _POINTER.fullmatch(target):
+        return Found(entries=_pointed(entries, last), is_pointer=True)
+    numbers = _numbers(target)
+    if numbers:
+        return Found(entries=tuple(entry for entry in entries if entry.number in numbers), is_named=True)
+    place = _PLACE.fullmatch(target)
+    if place:
+        position = _PLACES[place[1]]
+        return Found(entries=tuple(entries[position : position + 1]))
+    return _by_words(target, entries, now)
+
+
+def _pointed(entries: Sequence[Entry], last: int | None) -> tuple[Entry, ...]:
+    if last is None:
+        return tuple(entries) if len(entries) == 1 else ()
+    return tuple(entry for entry in entries if entry.number == last)
+
+
+def _numbers(target: str) -> set[int]:
+    """Return the numbers of "2", "#2", "number 2", "1, 2 and 5"; nothing if there is any other word."""
+    numbers = set()
+    for part in _NUMBERS_BETWEEN.split(target):
+        found = _NUMBER.fullmatch(part)
+        if found:
+            numbers.add(int(found[1]))
+        elif part not in ("no", "no.", "nr", "number", "reminder", "schedule", "task", ""):
+            return set()
+    return numbers
+
+
+def _by_words(target: str, entries: Sequence[Entry], now: datetime) -> Found:
+    wanted = [_stem(word) for word in _WORD.findall(target) if word not in _IDLE]
+    if not wanted:
+        return Found()
+    scored = []
+    for entry in entries:
+        task = {_stem(word) for word in _WORD.findall(entry.task.lower())}
+        timing = _timing_words(entry.schedule, now)
+        known = sum(1 for word in wanted if word in task or word in timing)
+        # A word of the task says more than one of the time.
+        named = sum(10 if word in task else word in timing for word in wanted)
+        scored.append((known, named, entry))
+    sure = tuple(entry for known, _, entry in scored if known == len(wanted))
+    if sure:
+        return Found(entries=sure)
+    most = max((named for _, named, _ in scored), default=0)
+    if not most:
+        return Found()
+    return Found(entries=tuple(entry for _, named, entry in scored if named == most), is_sure=False)
+
+
+def _stem(word: str) -> str:
+    word = word.replace(" ", "")
+    for ending in ("ing", "'s", "es", "ed", "s", "e"):
+        if len(word) - len(ending) >= 3 and word.endswith(ending):
+            return word.removesuffix(ending)
+    return word
+
+
+def _timing_words(schedule: Schedule, now: datetime) -> set[str]:
+    """Return the words by which a schedule's time may be meant: "9am", "daily", "monday", "paused"."""
+    words = {"paused"} if schedule.paused else set()
+    words |= _describing_words(schedule)
+    if schedule.next_run is not None:
+        words |= _moment_words(schedule, now)
+    return {_stem(word) for word in words}
+
+
+def _describing_words(schedule: Schedule) -> set[str]:
+    if schedule.type == "interval":
+        return {"interval", "repeating", "recurring", "every"}
+    if not schedule.is_recurring:
+        return {"once"}
+    text = (schedule.cron or schedule.rrule or "").upper()
+    words = {"repeating", "recurring", "every"}
+    if text.endswith(("1-5", "MON-FRI")) or "BYDAY=MO,TU,WE,TH,FR" in text:
+        words |= {"weekday", "weekdays"}
+    elif text.endswith("* * *"):
+        words |= {"daily", "day"}
+    elif text.endswith("*"):
+        words |= {"monthly", "month"}
+    else:
+        words |= {"weekly", "week"}
+    return words
+
+
+def _moment_words(schedule: Schedule, now: datetime) -> set[str]:
+    assert schedule.next_run is not None
+    zone = ZoneInfo(schedule.timezone)
+    local = schedule.next_run.astimezone(zone)
+    days = (local.date() - now.astimezone(zone).date()).days
+    words = {f"{local:%H:%M}", f"{local.hour}:{local:%M}", f"{local:%A}".lower()}
+    hour, half = local.hour % 12 or 12, "am" if local.hour < 12 else "pm"
+    words |= {f"{hour}:{local:%M}{half}"}
+    if local.minute == 0:
+        words |= {f"{hour}{half}", str(hour), str(local.hour)}
+    if not schedule.is_recurring:
+        words |= {word for word, ahead in (("today", 0), ("tomorrow", 1)) if ahead == days}
+    return words
