@@ -118,8 +118,11 @@ INTENT: Final = Intent(
         "just curious|wondering|asking",
     ),
     statements=(
-        "
-        ""i|i've|we|we've|you|you've|he|she|they|it|it's|he's|she's|they're|we're|you're|i'm|there|there's|that|that's|those|these|everyone|everybody|nobody|someone|somebody|who|he'll|she'll|they'll|it'll|we'll|i'd|he'd|she'd|they'd",
+        (
+            "i|i've|we|we've|you|you've|he|she|they|it|it's|he's|she's|they're|we're|you're|i'm|there|there's|"
+            "that|that's|those|these|everyone|everybody|nobody|someone|somebody|who|he'll|she'll|they'll|it'll|"
+            "we'll|i'd|he'd|she'd|they'd"
+        ),
         "this|that was|is|has|had|will|works|sounds|looks",
         "thanks|thank for|you for",
         "happy|merry birthday|new|christmas|anniversary|easter|monday|friday|weekend",
@@ -144,8 +147,11 @@ INTENT: Final = Intent(
         "visits flies drives walks meets calls does can can't could would might must won't will"
     ),
     management=(
-        "
-        ""cancel|delete|remove|list|show|pause|resume|stop|clear|change|move|reschedule|postpone|edit|update|skip|unsnooze|disable|enable|dismiss|erase|kill|mute|silence|reactivate|unpause|modify|shift|undo|view|display|abort|unset|restart|snooze",
+        (
+            "cancel|delete|remove|list|show|pause|resume|stop|clear|change|move|reschedule|postpone|edit|update|"
+            "skip|unsnooze|disable|enable|dismiss|erase|kill|mute|silence|reactivate|unpause|modify|shift|undo|"
+            "view|display|abort|unset|restart|snooze"
+        ),
         (
             "check|see|get|read|give|export|count|print|turn|switch|push|end|forget|drop|bring|fetch me? my|all|"
             "the|off|every|our|any|up|on|out"
