@@ -33,6 +33,14 @@ class Reminder(Agent[Notes]):
         await self.pause_schedule(paused.id)
         await self.schedule(60, self.fail)
 
+    async def read_state(self) -> Notes:
+        """Return the state."""
+        return self.state
+
+    async def read_values(self) -> dict[str, object]:
+        """Return all values."""
+        return await self.storage.list()
+
     async def remind(self, payload: dict[str, str]) -> None:
         """Count a reminder."""
         await self.storage.put(f"heard {payload['text']}", self.lifecycle.clock.now().isoformat())
