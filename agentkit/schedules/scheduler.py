@@ -6,12 +6,12 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from agentkit.capability import Capability
 from agentkit.clock import LATEST_MS, Duration, duration_of, from_ms, to_ms
 from agentkit.errors import PayloadError, QuotaError, ScheduleError
-from agentkit.jobs.failures import FinalFailure, InvalidPayload
+from agentkit.jobs.failures import FinalFailure, InvalidPayload, LeftOut
 from agentkit.jobs.job import JobContext, JobOptions
 from agentkit.jobs.outcome import RescheduleAt
 from agentkit.json_value import canonical, from_text, to_text
@@ -41,6 +41,14 @@ OnError = Callable[[Exception], Awaitable[None]]
 # Inside the class, list is the method.
 Moments: TypeAlias = list[datetime]
 Runs: TypeAlias = list[ScheduleRun]
+
+
+class _Begun(NamedTuple):
+    """The occurrence that was begun last: when, and what was planned for a recurring one."""
+
+    run_id: str
+    now_ms: int
+    firing: Firing | None
 
 
 class Scheduler(Capability):
@@ -78,8 +86,7 @@ class Scheduler(Capability):
         self._on_error: OnError | None = on_error or getattr(host, "on_error", None)
         self._options = options or AgentOptions()
         self._warned: set[str] = set()
-        # The occurrence under way, by its run id: later attempts go by what the first one found.
-        self._begun: tuple[str, Firing] | None = None
+        self._begun: _Begun | None = None
 
     # --- making schedules
 
@@ -410,14 +417,14 @@ class Scheduler(Capability):
         job = context.job
         record = Record(**job.payload)
         run_ms, next_ms, skipped = to_ms(context.due_at), None, record.skipped
-        if record.is_recurring:
-            firing = self._plan(context, record)
+        firing = self._begin(context, record)
+        if firing is not None:
             next_ms, record.backlog_ms = firing.next_ms, firing.backlog_ms
             skipped = min(record.skipped + firing.skipped, MOST_MISSED)
             if firing.run_ms is None:
                 record.skipped = skipped
                 self._tell_context("schedule:skip", context, {"skipped": firing.skipped})
-                return self._next(record, next_ms)
+                raise LeftOut(f"{firing.skipped} missed, and catch_up is skip", self._next(record, next_ms))
             run_ms = firing.run_ms
         schedule = self._firing(context, record, run_ms, next_ms, skipped)
         self._tell_context(
@@ -428,18 +435,20 @@ class Scheduler(Capability):
         await self._call(job.function, record, schedule)
         return self._after_run(record, next_ms)
 
-    def _plan(self, context: JobContext, record: Record) -> Firing:
+    def _begin(self, context: JobContext, record: Record) -> Firing | None:
         """Decide what runs, once an occurrence: an attempt later than the first doesn't move on to another."""
-        if context.attempt > 1 and self._begun is not None and self._begun[0] == context.run_id:
-            return self._begun[1]
-        firing = plan_firing(
-            record,
-            to_ms(context.due_at),
-            now_ms=self._now_ms(),
-            serving_since_ms=to_ms(context.serving_since),
-            recovered=context.recovered or context.attempt > 1,
-        )
-        self._begun = (context.run_id, firing)
+        if context.attempt > 1 and self._begun is not None and self._begun.run_id == context.run_id:
+            return self._begun.firing
+        now_ms, firing = self._now_ms(), None
+        if record.is_recurring:
+            firing = plan_firing(
+                record,
+                to_ms(context.due_at),
+                now_ms=now_ms,
+                serving_since_ms=to_ms(context.serving_since),
+                recovered=context.recovered or context.attempt > 1,
+            )
+        self._begun = _Begun(context.run_id, now_ms, firing)
         return firing
 
     async def _call(self, callback: str, record: Record, schedule: Schedule) -> None:
@@ -463,11 +472,11 @@ class Scheduler(Capability):
         record = Record(**context.job.payload)
         if not record.is_recurring:
             return None
-        if self._begun is not None and self._begun[0] == context.run_id:
-            firing = self._begun[1]
-            record.backlog_ms = firing.backlog_ms
-            return self._after_run(record, firing.next_ms)
-        return self._after_run(record, following(record, max(self._now_ms(), to_ms(context.due_at))))
+        begun = self._begun
+        if begun is None or begun.firing is None or begun.run_id != context.run_id:
+            return self._after_run(record, following(record, max(self._now_ms(), to_ms(context.due_at))))
+        record.backlog_ms = begun.firing.backlog_ms
+        return self._after_run(record, begun.firing.next_ms)
 
     async def on_job_skipped(self, context: JobContext) -> RescheduleAt | None:
         """Leave an occurrence out whose predecessor is still running."""
@@ -477,11 +486,12 @@ class Scheduler(Capability):
         return self._next(record, following(record, self._now_ms()))
 
     async def on_clock_set_back(self) -> None:
-        """Move what would wait until the clock is where it was before it was set back."""
+        """Move what would wait until the clock is where it was before; a run under way does so at its end."""
         now_ms = self._now_ms()
         for row in self.lifecycle.jobs.rows():
             record = _record(row)
-            if record.is_paused and not record.is_manual:
+            is_under_way = self._begun is not None and self._begun.run_id == row.run_id
+            if is_under_way or (record.is_paused and not record.is_manual):
                 continue
             set_back_start(record, now_ms)
             due_ms = due_after_set_back(record, row.due_ms, now_ms)
@@ -503,6 +513,9 @@ class Scheduler(Capability):
                 return None
         if record.is_paused:
             next_ms = LATEST_MS
+        elif next_ms is not None and self._begun is not None and self._now_ms() < self._begun.now_ms:
+            set_back_start(record, self._now_ms())
+            next_ms = due_after_set_back(record, next_ms, self._now_ms()) or next_ms
         return self._next(record, next_ms)
 
     def _next(self, record: Record, next_ms: int | None) -> RescheduleAt | None:
