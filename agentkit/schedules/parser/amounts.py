@@ -102,6 +102,18 @@ def hours_minutes(hours: Number, minutes: Number) -> Duration | None:
     return Duration(hours * 3600 + minutes * 60, last="minute")
 
 
+def hours_and(hours: Number, count: Number, unit: Unit) -> Duration | Problem | None:
+    """Return "1 hr 30 min"."""
+    return together(Duration(hours * 3600, last="hour"), duration(count, unit))
+
+
+def spoken(hour: Number, minute: Number) -> Clock | Problem | None:
+    """Return "nine thirty"; one figure of minutes is no time of day."""
+    if hour != int(hour) or minute != int(minute) or not (0 < hour < 24 and 10 <= minute < 60):
+        return None
+    return clock(int(hour), int(minute))
+
+
 def workdays(count: Number) -> Duration | None:
     """Return "three business days"."""
     return Duration(workdays=int(count), last="day") if 0 < count <= 10000 and count == int(count) else None

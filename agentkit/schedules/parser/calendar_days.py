@@ -222,6 +222,9 @@ def _period(day: Period, now: datetime) -> date | Problem:
         case "month":
             first = add_months(today.replace(day=1), day.ahead + day.end)
             return first if isinstance(first, Problem) or not day.end else first - timedelta(days=1)
+        case "quarter":
+            first = add_months(today.replace(day=1), 3 * (day.ahead + day.end) - (today.month - 1) % 3)
+            return first if isinstance(first, Problem) or not day.end else first - timedelta(days=1)
         case "year":
             return date(today.year + day.ahead, 12 if day.end else 1, 31 if day.end else 1)
         case "workday":

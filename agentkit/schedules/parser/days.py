@@ -69,6 +69,37 @@ def month_day(month: int, day: float, year: int | None = None) -> CalendarDay | 
     return CalendarDay(month, int(day), year)
 
 
+def fortnight_from(weekdays: Weekdays) -> WeekdayDay | None:
+    """Return "Friday fortnight"."""
+    weekday = only(weekdays)
+    return None if weekday is None else WeekdayDay(weekday, weeks_more=2)
+
+
+def a_week_after(day: Day | Problem) -> Day | Problem | None:
+    """Return "tomorrow week"."""
+    return shifted(Duration(7 * 86400, last="week"), day) if isinstance(day, DayOffset) else None
+
+
+def weeks_after(length: Duration | Problem, day: Day | Problem | None = None) -> Day | Problem | None:
+    """Return "two weeks today"."""
+    is_weeks = isinstance(length, Duration) and length.last == "week"
+    return shifted(length, day or DayOffset(0)) if is_weeks else None
+
+
+def weekday_in_weeks(length: Duration | Problem, weekdays: Weekdays) -> WeekdayDay | None:
+    """Return "in two weeks on Monday", that of the calendar week so many ahead."""
+    weekday = only(weekdays)
+    if weekday is None or isinstance(length, Problem) or length.last != "week" or length.seconds % 604800:
+        return None
+    return WeekdayDay(weekday, int(length.seconds // 604800))
+
+
+def nth_coming(count: float, weekdays: Weekdays) -> WeekdayDay | None:
+    """Return "three Fridays from now"."""
+    weekday = only(weekdays)
+    return WeekdayDay(weekday, weeks_more=int(count) - 1) if weekday is not None and 0 < count < 500 else None
+
+
 def day_month(day: float, month: int, year: int | None = None) -> CalendarDay | Problem | None:
     """Return "17 March 2027"."""
     return month_day(month, day, year)
@@ -107,6 +138,8 @@ def _period(unit: Unit, ahead: int) -> Day | None:
     match unit.name:
         case "day":
             return DayOffset(ahead)
+        case "month" if unit.size == 3:
+            return Period("quarter", ahead)
         case "week" | "month" | "year" if unit.size == 1:
             return Period(unit.name, ahead)
         case _:

@@ -108,7 +108,7 @@ class NthWorkday:
 class Period:
     """A week, weekend, month or year as a whole, so many ahead (0: this one)."""
 
-    unit: Literal["week", "weekend", "month", "year", "workday"]
+    unit: Literal["week", "weekend", "month", "quarter", "year", "workday"]
     ahead: int
     end: bool = False
 

@@ -156,16 +156,16 @@ def _is_modifier(items: list[Item], place: int, language: Language) -> bool:
 
 def _stands(mention: Mention, found: list[Mention], sentence: Sentence, language: Language) -> bool:
     """Tell whether a mention without a preposition is timing by its place: at an end, or beside other timing."""
-    if mention.strength > WEAK:
-        return True
     items = sentence.items
     item = items[mention.place]
     before = items[mention.place - 1] if mention.place else None
     if before is not None and (
         ("weekday" in item.readings and before.word in language.intent.determiners)
-        or ("dayparts" in item.readings and "number" in before.readings)
+        or ("number" in before.readings and ("dayparts" in item.readings or "mondays" in item.readings))
     ):
         return False
+    if mention.strength > WEAK:
+        return True
     beside = any(other is not mention and _near(items, mention.place, other.place, language) for other in found)
     if "duration" in item.readings:
         return _waits(mention, sentence, language, beside=beside)

@@ -125,6 +125,8 @@ def moment(timing: Timing, now: datetime, zone: tzinfo) -> datetime | Problem:
         clock = Clock(17, 0, exact=True)
     if day is None:
         return _coming_clock(clock, now, zone)
+    if isinstance(day, Period) and day.ahead == 0 and not day.end and day.unit != "weekend":
+        return Problem("On which day exactly?")
     found = date_of(day, now, clock)
     if isinstance(found, Problem):
         return found

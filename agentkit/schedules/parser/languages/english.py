@@ -57,6 +57,20 @@ LISTS: Final[tuple[Rule, ...]] = (
 PARTS: Final[tuple[Rule, ...]] = (
     ("every", "on|at|in|every|each|once|only <every>", lambda every: every),
     ("said", "<duration> before <time>", days.before),
+    ("said", "<duration> after|past <time>", days.shifted),
+    ("said", "<duration> before my|the|our <time>", days.before),
+    ("said", "<duration> after my|the|our <time>", days.shifted),
+    (
+        "said",
+        "<duration> before|after|ahead|prior",
+        lambda _: Problem("I don't know when that is. At what time exactly?"),
+    ),
+    (
+        "said",
+        "<number> <tonight>",
+        lambda hour, part: _both(amounts.at_one(hour), Several((DayOffset(0), part))) if 5 <= hour <= 12 else None,
+    ),
+    ("said", "last thing <tonight>", lambda part: Several((DayOffset(0), part))),
     (
         "said",
         "at|@|by|around|about|approximately|circa|exactly|approx|before|not <time|dotted|military|number>",
@@ -105,7 +119,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "<phrase> on? <day|weekday>", lambda part, day: _both(_day(day), part)),
     ("said", "<phrase> <day|weekday> <part>", lambda _, day, part: _both(_day(day), part)),
     ("said", "on? <day|weekday> ,? <part|phrase>", lambda day, part: _both(_day(day), part)),
-    ("said", "on|in? the <part> of <day|weekday>", lambda part, day: _both(_day(day), part)),
+    ("said", "on|in? the <part> of <day|weekday|monthday>", lambda part, day: _both(_day(day), part)),
     ("said", "until|till|til|thru|through|ending|to and? including? on? the? <day|weekday|monthday>", phrases.until),
     ("said", "until|till|til|ending|up at|to? <time|times>", phrases.until),
     (
