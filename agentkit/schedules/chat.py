@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from agentkit.errors import QuotaError, ScheduleError, TransactionConflictError
 from agentkit.schedules import chat_replies as replies
 from agentkit.schedules.callbacks import Callback
-from agentkit.schedules.chat_decisions import Alter, Apply, Decision, Make, Say, UseZone, View, decide
+from agentkit.schedules.chat_decisions import decide
 from agentkit.schedules.chat_memory import Memory, memory_from_json
-from agentkit.schedules.chat_requests import is_same, request_of
+from agentkit.schedules.chat_schedules import is_same, request_of
 from agentkit.schedules.chat_targets import Entry
 from agentkit.schedules.chat_text import one_line, several_lines
+from agentkit.schedules.chat_view import Alter, Apply, Decision, Make, Say, UseZone, View
 from agentkit.schedules.chat_zones import known_name
 from agentkit.schedules.schedule import Schedule
 
@@ -54,11 +55,11 @@ class Refused(Exception):  # noqa: N818  # leaves a transaction, never the chat
 
 
 class SchedulingChat:
-    """Answers messages such as "every weekday at 9 send the report", "list", "cancel 2" or "make that 10 instead".
+    """Answers messages such as "every weekday at 9 send the report", "list", "cancel 2", "make that 10 instead".
 
-    Build it in the agent's ``__init__``, or whenever a message comes: what it asked last, and which schedule "it" means,
-    is in the agent's storage. The callback gets ``{"text": task}``. The chat sees only schedules made through it.
-    Commands are English; requests may be in any language the parser reads.
+    Build it in the agent's ``__init__``, or whenever a message comes: what it asked last, and which schedule "it"
+    means, is in the agent's storage. The callback gets ``{"text": task}``. The chat sees only schedules made through
+    it. Commands are English; requests may be in any language the parser reads.
 
     >>> class Bot(Agent):                                              # doctest: +SKIP
     ...     async def say(self, text: str) -> str:

@@ -1,20 +1,118 @@
-"""How an answer completes a request whose time was not clear."""
+"""What to do about a message that may answer the open question."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from agentkit.schedules.chat_changes import Parse, is_pure
+from agentkit.clock import to_ms
+from agentkit.schedules import chat_replies as replies
+from agentkit.schedules.chat_acts import applied
+from agentkit.schedules.chat_commands import Act, Answer, Change, Command, Request, SetZone
 from agentkit.schedules.chat_memory import Pending
+from agentkit.schedules.chat_requests import requested
+from agentkit.schedules.chat_targets import find
+from agentkit.schedules.chat_timing import Parse, is_complete, is_pure
+from agentkit.schedules.chat_view import Decision, Make, View, asked, said
 
 if TYPE_CHECKING:
     from agentkit.schedules.parser import ParsedSchedule
 
+_MOST_TRIES: Final = 2
 _BEGINNINGS: Final = re.compile(
-    r"(?:please |can you |could you )?(?:remind|tell|ping|notify|wake|set|add|schedule|create|let me know|don't forget)\b",
+    r"(?:please |can you |could you )?"
+    r"(?:remind|tell|ping|notify|wake|set|add|schedule|create|let me know|don't forget)\b",
     re.IGNORECASE,
 )
+
+
+async def answered(pending: Pending, command: Command, text: str, view: View, parse: Parse) -> Decision | None:
+    """Return what an answer leads to; None if the message is none."""
+    match pending.kind:
+        case "which":
+            return await _chosen(pending, command, text, view, parse)
+        case "when":
+            return await _timed(pending, command, text, view, parse)
+        case "what":
+            return await _named(pending, command, text, view, parse)
+
+
+async def _chosen(pending: Pending, command: Command, text: str, view: View, parse: Parse) -> Decision | None:
+    candidates = tuple(entry for entry in view.entries if entry.number in pending.numbers)
+    if isinstance(command, Answer):
+        if not command.is_yes:
+            return said(replies.LEFT_ALONE, view, pending=None)
+        if pending.is_all or len(candidates) == 1:
+            return applied(pending.action, candidates, view)
+        return said(replies.which(pending.action, candidates, view.now), view)
+    if not isinstance(command, Request) or is_complete(await parse(text)):
+        return None
+    found = find(text.lower(), candidates, None, now=view.now)
+    if found.is_named and not found.entries:
+        question = replies.which(pending.action, candidates, view.now)
+        return said(replies.asked_again(question), view)
+    if found.is_all or found.is_named or (found.is_sure and len(found.entries) == 1):
+        return applied(pending.action, found.entries, view)
+    return None
+
+
+async def _timed(pending: Pending, command: Command, text: str, view: View, parse: Parse) -> Decision | None:
+    match command:
+        case Answer(is_yes=False) | Act(action="cancel", target="" | "it" | "that" | "this"):
+            return said(replies.DROPPED, view, pending=None) if pending.question else None
+        case Act(is_sure=True) | SetZone():
+            return None
+        case Change(readings=readings):
+            answers = [text, *(reading.words for reading in readings)]
+        case _:
+            answers = [text]
+    for answer in answers:
+        found = await completed(pending, answer, parse)
+        if found is not None:
+            plan, task, request = found
+            if task:
+                return Make(plan=plan, task=task)
+            what = Pending(kind="what", asked_at_ms=to_ms(view.now), request=request)
+            return asked(replies.WHAT, what, view)
+    if not pending.question or await _is_new(text, parse):
+        return None
+    if not pending.task:
+        return await requested(f"{pending.request} {text}", view, parse)
+    if pending.tries + 1 >= _MOST_TRIES:
+        return said(replies.NOT_UNDERSTOOD, view, pending=None)
+    return asked(replies.asked_again(pending.question), replace(pending, tries=pending.tries + 1), view)
+
+
+async def _is_new(text: str, parse: Parse) -> bool:
+    plan = await parse(text)
+    return is_complete(plan) or (plan.question is not None and begins_a_request(text))
+
+
+async def _named(pending: Pending, command: Command, text: str, view: View, parse: Parse) -> Decision | None:
+    match command:
+        case Answer(is_yes=False) | Act(action="cancel", target="" | "it" | "that" | "this"):
+            return said(replies.DROPPED, view, pending=None)
+        case SetZone():
+            return None
+        case Answer():
+            return asked(replies.WHAT, pending, view)
+        case Act(is_sure=True, target=target):
+            found = find(target, view.entries, view.memory.last, now=view.now)
+            if found.entries:
+                return None
+    if is_complete(await parse(text)):
+        return None
+    plan = await parse(pending.request)
+    if plan.question or plan.when.type == "no-schedule":
+        return await requested(f"{text} {pending.request}", view, parse)
+    return Make(plan=plan, task=_task_of(text, await parse(text)))
+
+
+def _task_of(text: str, plan: ParsedSchedule) -> str:
+    """Return the task in "to stretch" or "remind me to stretch"."""
+    task = plan.description or text
+    return task[3:] if task.lower().startswith("to ") else task
 
 
 async def completed(pending: Pending, answer: str, parse: Parse) -> tuple[ParsedSchedule, str, str] | None:
@@ -33,11 +131,6 @@ async def completed(pending: Pending, answer: str, parse: Parse) -> tuple[Parsed
         if is_pure(plan):
             return plan, pending.task, text
     return None
-
-
-def is_complete(plan: ParsedSchedule) -> bool:
-    """Return whether a text says both what and when."""
-    return plan.question is None and plan.when.type != "no-schedule" and not is_pure(plan)
 
 
 def begins_a_request(text: str) -> bool:

@@ -1,161 +1,62 @@
-"""What a schedule becomes when a person names a new time for it: what the words leave open stays as it was."""
+"""What to do about "make that 10 instead", "move the report to 5pm" and "rename it to …"."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
-from zoneinfo import ZoneInfo
+from typing import assert_never
 
-from agentkit.schedules.schedule import Schedule
-
-if TYPE_CHECKING:
-    from agentkit.schedules.parser import ParsedSchedule
-
-Parse: TypeAlias = "Callable[[str], Awaitable[ParsedSchedule]]"
-
-_NUMBER: Final = re.compile(r"\d{1,4}")
-_CLOCK: Final = re.compile(
-    r"(?:at |around |@ ?)?(?:\d{1,2}(?:[:.h]\d{2})?\s?(?:am|pm|a\.m\.|p\.m\.|o'?clock|h|uhr)?|noon|midnight|midday)"
-    r"(?: (?:in the (?:morning|afternoon|evening)|at night))?"
-)
-_HAS_CLOCK: Final = re.compile(
-    r"\d{1,2}[:.h]\d{2}|\d\s?(?:am|pm|a\.m|p\.m|o'?clock|uhr|h\b)|\bat \d|@|noon|midday|midnight|morning|evening|night|afternoon"
-    r"|\bin \S+ (?:sec|min|hour)|\b(?:second|minute|hour)"
-)
-_WEEKDAY: Final = re.compile(
-    r"(?:on )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|mon|tue|wed|thu|fri|sat|sun)", re.IGNORECASE
-)
-_UNITS: Final = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
-_LEFT_OVER: Final = frozenset({"", "it", "that", "this", "to", "run", "be", "for", "only", "just"})
+from agentkit.schedules import chat_replies as replies
+from agentkit.schedules.chat_acts import nothing_pointed_at
+from agentkit.schedules.chat_commands import Split
+from agentkit.schedules.chat_requests import requested
+from agentkit.schedules.chat_targets import Entry, find
+from agentkit.schedules.chat_timing import Parse, changed, is_complete, is_pure, shifted
+from agentkit.schedules.chat_view import Alter, Decision, Make, View, said
 
 
-async def changed(schedule: Schedule, words: str, parse: Parse, *, now: datetime) -> ParsedSchedule | None:
-    """Return when a schedule is to run from now on; None if the words are no time for it.
-
-    Args:
-        schedule: As it is.
-        words: The new time: "10", "5pm", "every Friday", "tomorrow at 9".
-        parse: Reads a text as a request.
-        now: Aware.
-    """
-    words = words.strip(" ,.!?")
-    if _NUMBER.fullmatch(words):
-        return await _numbered(schedule, words, parse, now=now)
-    if _CLOCK.fullmatch(words):
-        return await _at_clock(schedule, words, parse, now=now)
-    if schedule.is_recurring and _WEEKDAY.fullmatch(words):
-        words = f"every {words.removeprefix('on ')}"
-    clock = _clock_of(schedule)
-    if clock is not None and not _HAS_CLOCK.search(words):
-        plan = _pure(await parse(f"{words} at {clock}"), now)
-        if plan is not None:
-            return plan
-    return _pure(await parse(words), now) or _pure(await parse(f"every {words}"), now)
-
-
-async def shifted(
-    schedule: Schedule, words: str, parse: Parse, *, way: Literal["later", "earlier"], now: datetime
-) -> ParsedSchedule | None:
-    """Return a one-shot's new moment, so much later or earlier; None if the words are no amount of time."""
-    from agentkit.schedules.parser import Delayed
-
-    amount = await parse(f"in {words}")
-    if amount.question or not isinstance(amount.when, Delayed) or schedule.next_run is None:
-        return None
-    step = timedelta(seconds=amount.when.delay_in_seconds)
-    if not schedule.is_recurring:
-        return _once(schedule.next_run + step if way == "later" else schedule.next_run - step)
-    local = schedule.next_run.astimezone(ZoneInfo(schedule.timezone))
-    moved = local + step if way == "later" else local - step
-    if moved.date() != local.date():
-        return None
-    return await _at_clock(schedule, f"at {moved:%H:%M}", parse, now=now)
+async def changing(readings: tuple[Split, ...], text: str, view: View, parse: Parse) -> Decision:
+    """Return what to do: change a schedule, or take the message for a request after all."""
+    meant: list[tuple[Split, tuple[Entry, ...]]] = []
+    for reading in readings:
+        found = find(reading.target, view.entries, view.memory.last, now=view.now)
+        if not found.is_sure or found.is_all:
+            continue
+        if found.entries or found.is_pointer:
+            meant.append((reading, found.entries))
+        if len(found.entries) == 1:
+            decision = await _altered(reading, found.entries[0], view, parse)
+            if decision is not None:
+                return decision
+    is_change = any([reading.is_sure or is_pure(await parse(reading.words)) for reading, _ in meant])
+    plan = await parse(text)
+    if is_complete(plan) and not is_change:
+        return Make(plan=plan, task=plan.description)
+    if not meant:
+        return await requested(text, view, parse)
+    reading, entries = meant[0]
+    if not entries:
+        return await _again(reading, view, parse)
+    if len(entries) > 1:
+        return said(replies.several(entries, view.now), view)
+    return said(replies.not_changed(entries[0], reading.words), view, last=entries[0].number)
 
 
-def is_pure(plan: ParsedSchedule) -> bool:
-    """Return whether a text was a time and nothing else."""
-    return (
-        plan.question is None
-        and plan.when.type != "no-schedule"
-        and plan.description.lower().strip(" .,") in _LEFT_OVER
-    )
+async def _altered(reading: Split, entry: Entry, view: View, parse: Parse) -> Alter | None:
+    schedule = entry.schedule
+    match reading.how:
+        case "say":
+            return Alter(entry=entry, plan=None, task=reading.words.strip(" \"'“”"))
+        case "later" | "earlier":
+            plan = await shifted(schedule, reading.words, parse, way=reading.how, now=view.now)
+        case "to":
+            plan = await changed(schedule, reading.words, parse, now=view.now)
+        case _:
+            assert_never(reading.how)
+    return None if plan is None else Alter(entry=entry, plan=plan, task=entry.task)
 
 
-def _pure(plan: ParsedSchedule, now: datetime) -> ParsedSchedule | None:
-    from agentkit.schedules.parser import Delayed
-
-    if not is_pure(plan):
-        return None
-    if isinstance(plan.when, Delayed):
-        return _once(now + timedelta(seconds=plan.when.delay_in_seconds))
-    return plan
-
-
-def _once(moment: datetime) -> ParsedSchedule:
-    from agentkit.schedules.parser import ParsedSchedule, Scheduled
-
-    return ParsedSchedule(description="", when=Scheduled(date=moment))
-
-
-async def _numbered(schedule: Schedule, words: str, parse: Parse, *, now: datetime) -> ParsedSchedule | None:
-    """Read a bare number in the unit the schedule was made in, or as a time of day."""
-    length = schedule.delay or schedule.interval
-    if length is None:
-        return await _at_clock(schedule, f"at {words}", parse, now=now)
-    seconds = int(length.total_seconds())
-    unit = next(name for size, name in _UNITS if seconds % size == 0)
-    return _pure(await parse(f"{'in' if schedule.delay else 'every'} {words} {unit}"), now)
-
-
-async def _at_clock(schedule: Schedule, words: str, parse: Parse, *, now: datetime) -> ParsedSchedule | None:
-    """Keep the days, change the time of day."""
-    words = words if words.startswith(("at ", "around ", "@")) else f"at {words}"
-    if schedule.type == "interval":
-        return None
-    if schedule.type == "cron":
-        return await _cron_at(schedule, words, parse)
-    if schedule.next_run is None:
-        return _pure(await parse(words), now)
-    day = schedule.next_run.astimezone(ZoneInfo(schedule.timezone)).date()
-    plan = _pure(await parse(f"on {day.isoformat()} {words}"), now)
-    if schedule.type == "rrule":
-        return None if plan is None else _rule_from(schedule, plan)
-    return plan or _pure(await parse(words), now)
-
-
-async def _cron_at(schedule: Schedule, words: str, parse: Parse) -> ParsedSchedule | None:
-    from agentkit.schedules.parser import Cron, ParsedSchedule
-
-    plan = await parse(f"every day {words}")
-    fields = (schedule.cron or "").split()
-    if not is_pure(plan) or not isinstance(plan.when, Cron) or len(fields) != 5:
-        return None
-    if not (fields[0].isdigit() and fields[1].isdigit()):
-        return None  # several times a day: which of them is meant can't be told
-    minute, hour, *_ = plan.when.cron.split()
-    cron = Cron(cron=" ".join((minute, hour, *fields[2:])), timezone=schedule.timezone)
-    kept = ParsedSchedule(description="", when=cron)
-    return replace(kept, until=schedule.until, count=schedule.remaining, starts_at=schedule.starts_at)
-
-
-def _rule_from(schedule: Schedule, plan: ParsedSchedule) -> ParsedSchedule | None:
-    """Let a recurrence go on with the time of day of a moment on its next day."""
-    from agentkit.schedules.parser import Rrule, Scheduled
-
-    if schedule.rrule is None or "BYHOUR" in schedule.rrule or not isinstance(plan.when, Scheduled):
-        return None
-    rule = Rrule(rrule=schedule.rrule, timezone=schedule.timezone)
-    return replace(plan, when=rule, starts_at=plan.when.date, until=schedule.until, count=schedule.remaining)
-
-
-def _clock_of(schedule: Schedule) -> str | None:
-    """Return the time of day a schedule runs at, if that is one."""
-    if schedule.type in ("delayed", "interval") or schedule.next_run is None:
-        return None
-    fields = (schedule.cron or "").split()
-    if fields and not (fields[0].isdigit() and fields[1].isdigit()):
-        return None
-    return f"{schedule.next_run.astimezone(ZoneInfo(schedule.timezone)):%H:%M}"
+async def _again(reading: Split, view: View, parse: Parse) -> Decision:
+    """Make a schedule that has run once more, if that is what the words ask for."""
+    plan = await parse(reading.words)
+    if reading.is_sure and view.memory.last_task and is_pure(plan):
+        return Make(plan=plan, task=view.memory.last_task)
+    return said(nothing_pointed_at(view), view)

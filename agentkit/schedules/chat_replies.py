@@ -35,6 +35,7 @@ BUSY: Final = "Something else changed the schedules meanwhile, so I did nothing.
 NOTHING_SCHEDULED: Final = "Nothing is scheduled."
 LEFT_ALONE: Final = "All right, nothing was changed."
 DROPPED: Final = "All right, I forgot about it. Nothing was scheduled."
+WHAT_AND_WHEN: Final = "What should I remind you of, and when?"
 WHAT: Final = "What should I remind you of then?"
 NOT_UNDERSTOOD: Final = (
     'I read no time in that, so nothing was scheduled. Say what and when, as in "tomorrow at 9 call Ada", or "help".'
@@ -109,7 +110,8 @@ def zone(timezone: str, now: datetime) -> str:
 
 def several(entries: Sequence[Entry], now: datetime) -> str:
     """Say that a change may be meant for more than one."""
-    return f"Several go by that. Say it again with a number, as in “move {entries[0].number} to …”:\n{listed(entries, now)}"
+    again = f"Several go by that. Say it again with a number, as in “move {entries[0].number} to …”:"
+    return f"{again}\n{listed(entries, now)}"
 
 
 def exists(entry: Entry) -> str:
@@ -168,7 +170,7 @@ def too_many(limit: int) -> str:
 
 def too_often(seconds: int) -> str:
     """Refuse runs that follow too closely."""
-    return f"That repeats more often than once in {seconds} seconds, the most I do (min_interval={seconds}). Say it with a longer interval."
+    return f"That repeats too often: at most once in {seconds} seconds (min_interval={seconds}). Say a longer interval."
 
 
 def asked_again(question: str) -> str:
@@ -183,7 +185,7 @@ def named(entry: Entry) -> str:
 
 def timing_of(schedule: Schedule) -> str:
     """Return when a schedule runs, without its next run."""
-    return schedule.describe().partition(", next ")[0]
+    return schedule.describe().partition(", next ")[0].removesuffix(", paused")
 
 
 def moment(when: datetime, zone: ZoneInfo, *, is_exact: bool = False) -> str:

@@ -1,43 +1,40 @@
-"""Between what a chat decided and what the scheduler takes."""
+"""What to do about a request: schedule what is clear, ask about what is not."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+import re
+from dataclasses import replace
+from typing import Final
 
-from agentkit.schedules.chat_targets import Entry
-from agentkit.schedules.recurrence import Recurrence
-from agentkit.schedules.request import Every
-from agentkit.schedules.schedule import Schedule
+from agentkit.clock import to_ms
+from agentkit.schedules import chat_replies as replies
+from agentkit.schedules.chat_memory import Pending
+from agentkit.schedules.chat_timing import Parse, is_pure
+from agentkit.schedules.chat_view import Decision, Make, View, asked, said
 
-if TYPE_CHECKING:
-    from agentkit.schedules.parser import ParsedSchedule
-
-
-def request_of(plan: ParsedSchedule | Schedule) -> tuple[Any, dict[str, Any]] | None:
-    """Return ``when`` and the bounds to schedule by; None for a paused schedule whose place in time is not known.
-
-    A schedule that exists is asked for again as it goes on from its next run, so that its rhythm stays.
-    """
-    if not isinstance(plan, Schedule):
-        return plan, {}
-    kept = {"until": plan.until, "count": plan.remaining, "starts_at": plan.starts_at}
-    if plan.type == "cron":
-        return plan.cron, kept
-    if plan.next_run is None:
-        return None
-    if plan.interval is not None:
-        return Every(plan.interval), kept | {"starts_at": plan.next_run}
-    if plan.rrule is not None:
-        return Recurrence(plan.rrule, plan.timezone), kept | {"starts_at": plan.next_run}
-    return plan.next_run, {}
+#: A request that names nothing yet.
+_BARE: Final = re.compile(
+    r"(?:please )?(?:remind|tell|ping|notify|alert|message) (?:me|us)"
+    r"|(?:set|add|make|create|schedule)(?: (?:a|an|the))?(?: new)?(?: (?:reminder|alarm|schedule|timer|task))?"
+    r"|remind|reminder|schedule",
+    re.IGNORECASE,
+)
 
 
-def is_same(entry: Entry, other: Entry) -> bool:
-    """Return whether two recurring schedules do the same; one-shots never count as the same."""
-    return entry.schedule.is_recurring and _identity(entry) == _identity(other)
-
-
-def _identity(entry: Entry) -> tuple[object, ...]:
-    schedule = entry.schedule
-    timing = (schedule.type, schedule.cron, schedule.interval, schedule.rrule, schedule.timezone)
-    return (entry.task, *timing, schedule.until, schedule.remaining)
+async def requested(text: str, view: View, parse: Parse) -> Decision:
+    """Return what to do about a request."""
+    plan = await parse(text)
+    if _BARE.fullmatch(text.strip(" .,!")):
+        plan = replace(plan, description="", question=replies.WHAT_AND_WHEN)
+    asked_at_ms = to_ms(view.now)
+    if plan.question:
+        pending = Pending(
+            kind="when", asked_at_ms=asked_at_ms, request=text, task=plan.description, question=plan.question
+        )
+        return asked(plan.question, pending, view)
+    if plan.when.type == "no-schedule":
+        open_end = Pending(kind="when", asked_at_ms=asked_at_ms, request=text, task=plan.description)
+        return said(replies.NOT_UNDERSTOOD, view, pending=None if text.endswith("?") else open_end)
+    if is_pure(plan):
+        return asked(replies.WHAT, Pending(kind="what", asked_at_ms=asked_at_ms, request=text), view)
+    return Make(plan=plan, task=plan.description)

@@ -45,21 +45,64 @@ class Found:
     is_pointer: bool = False
 
 
+_ONE: Final = r"(?:one|reminder|schedule|alarm|task|job|timer)"
 _ALL: Final = re.compile(
     r"(?:all|everything|both)(?: of)?(?: (?:it|them|my|the|these|those))?"
-    r"(?: (?:of )?(?:reminders?|schedules?|alarms?|tasks?|jobs?|timers?|things?|ones))?|every (?:reminder|schedule|one|task)"
+    rf"(?: (?:of )?(?:{_ONE}s?|things?))?|every {_ONE}"
 )
-_POINTER: Final = re.compile(
-    r"|it|that|this|(?:that|this|the last|the latest|the previous|my last|last)(?: (?:one|reminder|schedule|alarm|task))?"
-)
+_POINTER: Final = re.compile(rf"|it|that|this|(?:that|this|the last|the latest|the previous|my last|last)(?: {_ONE})?")
 _NUMBER: Final = re.compile(r"(?:#|no\.?|nr\.?|number|reminder|schedule|task)?\s*#?\s*(\d{1,6})")
 _NUMBERS_BETWEEN: Final = re.compile(r"\s*(?:,\s*and|,|and|&|\+|\s)\s*")
-_PLACE: Final = re.compile(r"(?:the )?(first|next|second|third|fourth|fifth)(?: (?:one|reminder|schedule|alarm|task))?")
+_PLACE: Final = re.compile(rf"(?:the )?(first|next|second|third|fourth|fifth)(?: {_ONE})?")
 _PLACES: Final = {"first": 0, "next": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4}
 _WORD: Final = re.compile(r"\d{1,2}:\d{2}\s?(?:am|pm)?|\d{1,2}\s?(?:am|pm)\b|\w+(?:'\w+)?")
 _IDLE: Final = frozenset(
-    "the a an my one ones reminder reminders schedule scheduled schedules alarm alarms task job timer about to of for me that "
-    "this thing and with at on please notification which is are was i we it's o'clock oclock call called named says saying from".split()
+    {
+        "the",
+        "a",
+        "an",
+        "my",
+        "one",
+        "ones",
+        "reminder",
+        "reminders",
+        "schedule",
+        "scheduled",
+        "schedules",
+        "alarm",
+        "alarms",
+        "task",
+        "job",
+        "timer",
+        "about",
+        "to",
+        "of",
+        "for",
+        "me",
+        "that",
+        "this",
+        "thing",
+        "and",
+        "with",
+        "at",
+        "on",
+        "please",
+        "notification",
+        "which",
+        "is",
+        "are",
+        "was",
+        "i",
+        "we",
+        "it's",
+        "o'clock",
+        "oclock",
+        "called",
+        "named",
+        "says",
+        "saying",
+        "from",
+    }
 )
 
 
@@ -114,8 +157,7 @@ def _by_words(target: str, entries: Sequence[Entry], now: datetime) -> Found:
         task = {_stem(word) for word in _WORD.findall(entry.task.lower())}
         timing = _timing_words(entry.schedule, now)
         known = sum(1 for word in wanted if word in task or word in timing)
-        # A word of the task says more than one of the time.
-        named = sum(10 if word in task else word in timing for word in wanted)
+        named = sum(1 for word in wanted if word in task)
         scored.append((known, named, entry))
     sure = tuple(entry for known, _, entry in scored if known == len(wanted))
     if sure:

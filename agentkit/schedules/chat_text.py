@@ -19,9 +19,9 @@ _UNSHOWN: Final = frozenset({"Cc", "Cs", "Zl", "Zp"})
 
 
 def one_line(text: str) -> str:
-    """Return a text on one line: no control sequences, white space as single spaces.
+    r"""Return a text on one line: no control sequences, white space as single spaces.
 
-    >>> one_line("send\\x1b[31m the\\n report\\x07")
+    >>> one_line("send\x1b[31m the\n report\x07")
     'send the report'
     """
     return " ".join(several_lines(text).split())
