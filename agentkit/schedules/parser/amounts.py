@@ -114,6 +114,16 @@ def spoken(hour: Number, minute: Number) -> Clock | Problem | None:
     return clock(int(hour), int(minute))
 
 
+def spoken_am(hour: Number, minute: Number) -> Clock | Problem | None:
+    """Return "six fifteen am"."""
+    return in_the_morning(spoken(hour, minute))
+
+
+def spoken_pm(hour: Number, minute: Number) -> Clock | Problem | None:
+    """Return "seven forty-five pm"."""
+    return in_the_afternoon(spoken(hour, minute))
+
+
 def workdays(count: Number) -> Duration | None:
     """Return "three business days"."""
     return Duration(workdays=int(count), last="day") if 0 < count <= 10000 and count == int(count) else None

@@ -84,6 +84,9 @@ def _start(timing: Timing, now: datetime, zone: tzinfo) -> datetime | Problem | 
     match timing.starting.start:
         case Clock() as clock:
             return moment(Timing(clocks=(clock,)), now, zone)
+        case Duration(last="day" | "week" | "month" | "year") as duration:
+            later = _months(now + timedelta(seconds=duration.seconds), replace(duration, seconds=0))
+            found = later if isinstance(later, Problem) else later.date()
         case Duration() as duration:
             return now + timedelta(seconds=duration.seconds) if not duration.months else _months(now, duration)
         case Instant() as day:

@@ -183,6 +183,12 @@ def before(length: Duration | Problem, anchor: Day | Clock | Problem | None) -> 
     return replace(found, sign=-1) if isinstance(found, Shifted) else found
 
 
+def nth_weekday(nth: float, weekdays: Weekdays) -> NthWeekday | None:
+    """Return "the last Friday", of this month or the next."""
+    weekday = only(weekdays)
+    return None if weekday is None or nth > 5 else NthWeekday(int(nth), weekday)
+
+
 def nth_in_month(nth: float, weekdays: Weekdays, month: int) -> NthWeekday | None:
     """Return "the first Monday of March"."""
     weekday = only(weekdays)

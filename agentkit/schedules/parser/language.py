@@ -39,6 +39,9 @@ class Intent:
         recurring: Words that begin a recurrence: "every".
         until_is_by: Whether the word for "until" also says "by", as German "bis" does.
         titles: Words after which a title follows: "called".
+        limits: Words that may go on a recurrence with what limits it: "after", "if".
+        places: Words that go on either with a time or with a place: "in", "at".
+        choices: Words between alternatives: "or".
         glue: Words after a time that show it to be no adjective: "at", "to".
         counted: Words after a number that show it counts nothing: "to".
         leading: Words dropped at the start of a task without framing: "to".
@@ -70,6 +73,9 @@ class Intent:
     until_is_by: bool = False
     titles: frozenset[str] = frozenset()
     glue: frozenset[str] = frozenset()
+    limits: frozenset[str] = frozenset()
+    places: frozenset[str] = frozenset()
+    choices: frozenset[str] = frozenset()
     counted: frozenset[str] = frozenset()
     leading: frozenset[str] = frozenset()
     dangling: frozenset[str] = frozenset()

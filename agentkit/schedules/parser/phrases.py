@@ -14,6 +14,7 @@ from agentkit.schedules.parser.meanings import (
     Lasting,
     MonthSpan,
     On,
+    Part,
     Problem,
     Starting,
     Times,
@@ -67,6 +68,21 @@ def _bound(bound: Bound) -> Day | Clock | Duration | Problem | None:
     if isinstance(bound, At):
         return bound.clocks[0] if len(bound.clocks) == 1 else None
     return bound
+
+
+def starting_said(said: After | On | At | Problem | Part) -> Starting | Problem | None:
+    """Return "starting in two weeks", whose second part has been read before."""
+    match said:
+        case Problem():
+            return said
+        case After(duration=duration):
+            return Starting(duration)
+        case On(day=day):
+            return Starting(day)
+        case At():
+            return starting(said)
+        case _:
+            return None
 
 
 def lasting(length: Duration | Problem) -> Lasting | Problem:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from agentkit.schedules.parser import amounts
 from agentkit.schedules.parser.meanings import (
     CalendarDay,
     Day,
@@ -11,6 +12,7 @@ from agentkit.schedules.parser.meanings import (
     Duration,
     Every,
     MonthDay,
+    Period,
     Problem,
     Rate,
     Unit,
@@ -63,6 +65,11 @@ def every_duration(length: Duration | Problem) -> Every | Problem | None:
     return Every(unit="second", step=int(seconds))
 
 
+def every_and_a_half(unit: Unit) -> Every | Problem | None:
+    """Return "every hour and a half"."""
+    return every_duration(amounts.and_a_half(amounts.one(unit)))
+
+
 def every_nth(nth: float, unit: Unit) -> Every | None:
     """Return "every third day"."""
     if nth != int(nth) or nth < 1:
@@ -112,6 +119,8 @@ def every_date(day: Day | Problem | None) -> Every | Problem | None:
             return day
         case CalendarDay(year=None):
             return Every(unit="year", months=frozenset({day.month}), month_days=frozenset({day.day}))
+        case Period(unit="month", ahead=0, end=True):
+            return Every(unit="month", month_days=frozenset({-1}))
         case MonthDay(months_ahead=None):
             return Every(unit="month", month_days=frozenset({day.day}))
         case _:

@@ -17,6 +17,7 @@ from agentkit.schedules.parser.meanings import (
     MonthDay,
     NthWorkday,
     Problem,
+    UnitName,
 )
 from agentkit.schedules.parser.once import settled
 from agentkit.schedules.parser.parsed import Cron, Interval, Rrule
@@ -99,9 +100,28 @@ def _joined(timing: Timing) -> tuple[Timing, Every] | Problem:
     longest = max((LONGEST_MONTH[month] for month in every.months), default=31)
     if any(day > longest for day in every.month_days):
         return Problem("Those months have no such day. Which dates do you mean?")
+    if every.unit is None and every.minute is not None:
+        return Problem("How often should it run?")
     if every.unit is None:
-        every = replace(every, unit="hour" if every.minute is not None else "week")
+        every = replace(every, unit="week")
+    if every.unit == "hour" and timing.clocks:
+        return _anchored(timing, every)
     return timing, every
+
+
+def _anchored(timing: Timing, every: Every) -> tuple[Timing, Every] | Problem:
+    """Return "every 8 hours at 6" as every day at 6, 14 and 22:00."""
+    unclear = Problem("Should it run at that time, or all day long at that interval?")
+    if 24 % every.step or every.step == 1 or timing.window is not None or every.minute is not None:
+        return unclear
+    named = _clocks(timing, every)
+    first = named[0]
+    hours = sorted((first.hour + step) % 24 for step in range(0, 24, every.step))
+    clocks = tuple(Clock(hour, first.minute, exact=True) for hour in hours)
+    if len(named) > 1 and sorted(clock.hour for clock in named) != hours:
+        return unclear
+    unit: UnitName = "week" if every.weekdays else "day"
+    return replace(timing, clocks=clocks), replace(every, unit=unit, step=1)
 
 
 def _without(chosen: frozenset[int], left_out: frozenset[int], everything: frozenset[int]) -> frozenset[int]:
@@ -129,8 +149,7 @@ def _within_a_day(timing: Timing, every: Every, bounds: Bounds, now: datetime, z
     seconds = every.step * {"second": 1, "minute": 60, "hour": 3600}[every.unit or "hour"]
     cycle = 60 if every.unit == "minute" else 24
     fits = every.unit != "second" and cycle % every.step == 0 and every.step < cycle
-    anchored = bounds.starts_at is not None and timing.starting is not None
-    if not restricted and (not fits or (anchored and every.minute is None and bounds.is_clock)):
+    if not restricted and (not fits or (every.minute is None and bounds.is_clock)):
         if every.minute is not None:
             return Problem("How often should it run?")
         return Repeated(when=Interval(interval_seconds=seconds))

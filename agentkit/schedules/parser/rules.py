@@ -142,12 +142,26 @@ def _left_over(timed: list[tuple[Sentence, Selection]], language: Language) -> P
             return HOW_OFTEN
         if selection.timing.every is None:
             continue
+        if _goes_on(sentence, selection, language):
+            return Problem("I understood how often, but not the rest. Can you say it with dates or times?")
         for place, item in enumerate(sentence.items):
             if place not in selection.places and item.word in language.intent.bounds:
                 return Problem(
                     f"I don't understand the part from “{item.word}” on. Can you say it with dates or times?"
                 )
     return None
+
+
+def _goes_on(sentence: Sentence, selection: Selection, language: Language) -> bool:
+    """Tell whether an unread phrase follows the recurrence that may restrict it: "every day after lunch"."""
+    intent = language.intent
+    has_time = bool(selection.timing.clocks) or selection.timing.part is not None
+    for place, item in enumerate(sentence.items):
+        if place in selection.places or place - 1 not in selection.places:
+            continue
+        if item.word in intent.limits or "vague" in item.readings or (item.word in intent.places and not has_time):
+            return True
+    return False
 
 
 def _without_time(

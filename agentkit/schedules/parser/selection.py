@@ -87,6 +87,8 @@ def _clusters(mentions: list[Mention], sentence: Sentence, language: Language) -
 def _take(cluster: list[Mention], chosen: Selection, sentence: Sentence, language: Language) -> None:
     timing = chosen.timing
     for mention in cluster:
+        if _is_alternative(mention, cluster, sentence, language):
+            timing = replace(timing, problem=MORE_THAN_ONE)
         filled = fill(timing, mention.part)
         if filled is None:
             _refuse(cluster, mention, chosen, sentence, language)
@@ -96,6 +98,13 @@ def _take(cluster: list[Mention], chosen: Selection, sentence: Sentence, languag
         return
     chosen.timing = timing
     chosen.places |= {mention.place for mention in cluster}
+
+
+def _is_alternative(mention: Mention, cluster: list[Mention], sentence: Sentence, language: Language) -> bool:
+    """Tell whether "or" stands between this mention and another of its cluster."""
+    before = mention.place - 1
+    joined = before > 0 and sentence.items[before].word in language.intent.choices
+    return joined and any(other.place == before - 1 for other in cluster)
 
 
 def _refuse(

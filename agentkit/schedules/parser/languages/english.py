@@ -35,6 +35,7 @@ WORKING: Final = Window(Clock(9, 0, exact=True), Clock(17, 0, exact=True))
 
 
 LISTS: Final[tuple[Rule, ...]] = (
+    ("times", "<time|number> ,? or <time|number>", amounts.either),
     ("monthday", "the <ordinal>", days.day_of_month),
     ("over", "last <weekday|unit|month|daykind|part>", lambda _: Past()),
     ("over", "<duration> ago", lambda _: Past()),
@@ -45,11 +46,11 @@ LISTS: Final[tuple[Rule, ...]] = (
     ("window", "<time|number|dotted> -|–|to <time>", amounts.window),
     ("window", "<number> - <number>", amounts.window),
     ("said", "from|at|,? <time> -|–|to|until|till|through <time|number>", amounts.window),
-    ("times", "<time|times> ,? and|&|or? <time|times>", amounts.at_more),
-    ("times", "<number|padded|numbers|dotted> ,? and|&|or? <time|times>", amounts.at_more),
-    ("times", "<time|times> ,? and|&|or <number|numbers|padded|dotted>", amounts.at_more),
+    ("times", "<time|times> ,? and|&? <time|times>", amounts.at_more),
+    ("times", "<number|padded|numbers|dotted> ,? and|&? <time|times>", amounts.at_more),
+    ("times", "<time|times> ,? and|& <number|numbers|padded|dotted>", amounts.at_more),
     ("times", "<time|times> ,? and|& at <time|number|padded|dotted>", amounts.at_more),
-    ("numbers", "<number|numbers|dotted> ,? and|&|or <number|numbers|dotted>", amounts.at_more),
+    ("numbers", "<number|numbers|dotted> ,? and|& <number|numbers|dotted>", amounts.at_more),
     ("numbers", "<number|numbers> , <number|numbers>", amounts.at_more),
 )
 
@@ -147,7 +148,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "starting|beginning|from the <day|monthday>", phrases.starting),
     ("said", "starting|beginning in <month>", lambda month: phrases.starting(days.one_month(month))),
     ("said", "starting|beginning <month>", lambda month: phrases.starting(days.one_month(month))),
-    ("said", "starting|beginning in <duration>", phrases.starting),
+    ("said", "starting|beginning|start <said>", phrases.starting_said),
     ("said", "starting|beginning <duration> from now", phrases.starting),
     ("said", "as of <day|weekday>", phrases.starting),
     ("said", "from <day|weekday|time|monthday> on|onward|onwards|forward?", phrases.starting),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days
+from agentkit.schedules.parser import amounts, days, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.languages.shared import MIDNIGHT, NIGHT, NOON_CLOCK
 from agentkit.schedules.parser.meanings import (
@@ -54,8 +54,12 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "¼|1/4 <unit>", amounts.quarter),
     ("duration", "¾|3/4 <unit>", amounts.three_quarters),
     ("said", "at|by|@ <number> <number>", lambda hour, minute: amounts.at_one(amounts.spoken(hour, minute))),
-    ("time", "<number> <number> am", lambda hour, minute: amounts.in_the_morning(amounts.spoken(hour, minute))),
-    ("time", "<number> <number> pm", lambda hour, minute: amounts.in_the_afternoon(amounts.spoken(hour, minute))),
+    ("time", "at|by|@ <number> <number> am", amounts.spoken_am),
+    ("time", "at|by|@ <number> <number> pm", amounts.spoken_pm),
+    ("rate", "every few|several|some <unit>", lambda _: Problem("How often exactly should it run?")),
+    ("every", "every|each <unit> and <article> half", lambda unit, _: recurrences.every_and_a_half(unit)),
+    ("time", "<number> <number> am", amounts.spoken_am),
+    ("time", "<number> <number> pm", amounts.spoken_pm),
     ("said", "at <number> hours", lambda hour: amounts.at_one(amounts.exact_clock(hour))),
     ("time", "<time|number> p", amounts.in_the_afternoon),
     ("time", "<number> -? ish", amounts.as_clock),
@@ -127,7 +131,8 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("day", "<duration> <day>", days.weeks_after),
     ("day", "in <duration> on <weekday>", days.weekday_in_weeks),
     ("day", "<number> <mondays> from now", days.nth_coming),
-    ("day", "the? <weekday|unit> before|after <day>", lambda *_: Problem("On which date exactly?")),
+    ("day", "the? <weekday> before|after <day>", lambda *_: Problem("On which date exactly?")),
+    ("day", "the? week|month before|after <day>", lambda *_: Problem("On which date exactly?")),
     ("day", "mid|middle -? of? <day>", lambda _: Problem("On which day exactly?")),
     ("day", "in the middle of <day>", lambda _: Problem("On which day exactly?")),
     ("day", "<duration> from|after <weekday>", lambda length, day: days.shifted(length, days.coming(day))),

@@ -197,6 +197,9 @@ INTENT: Final = Intent(
     determiners=word_set(
         "the my our your his her their its a an that those these any some no another mom's dad's whose"
     ),
+    limits=word_set("after before during while when whenever if except between from past unless until till"),
+    places=frozenset({"on", "in", "at"}),
+    choices=frozenset({"or"}),
     glue=frozenset({"at", "on", "to", "and", "of", "by", "from", "until", "in", "for"}),
     counted=frozenset({"to", "for"}),
     leading=frozenset({"to", "that", "then", "and"}),
@@ -210,5 +213,5 @@ INTENT: Final = Intent(
     bounds=word_set("until till til except excluding unless starting beginning ending besides skipping skip without"),
     recurring=frozenset({"every"}),
     titles=word_set("called titled named entitled"),
-    fillers=frozenset({",", "-", "–", "—", "(", ")", "and", "at", "on", "the", "for", "by", "in", "@", ":", "."}),
+    fillers=frozenset({",", "-", "–", "—", "(", ")", "and", "or", "at", "on", "the", "for", "by", "in", "@", ":", "."}),
 )

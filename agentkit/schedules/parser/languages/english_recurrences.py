@@ -8,7 +8,10 @@ from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.languages.shared import NOON
 from agentkit.schedules.parser.meanings import (
+    At,
     Every,
+    Problem,
+    Several,
     Unit,
     Vague,
 )
@@ -27,6 +30,17 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "every|each <ordinal> <weekday>", recurrences.nth_weekday_monthly),
     ("every", "every|each single? <weekday|weekdaylist|daykind|mondays>", recurrences.every_weekday),
     ("every", "every|each single? <part>", recurrences.every_part),
+    ("said", "every|each <time>", lambda time: Several((Every(unit="day"), At((time,)))) if time.exact else None),
+    ("every", "<weekday|weekdaylist> <dayparts>", lambda kind, part: Every(unit="week", weekdays=kind, part=part)),
+    ("said", "on the? last <weekday>", lambda kind: phrases.on(days.nth_weekday(-1, kind))),
+    ("said", "on the? <ordinal> <weekday>", lambda nth, kind: phrases.on(days.nth_weekday(nth, kind))),
+    ("said", "the? <ordinal> to|-|from last|end <weekday|unit|daykind>", lambda *_: Problem("On which dates exactly?")),
+    ("said", "the? penultimate <weekday|unit|daykind>", lambda *_: Problem("On which dates exactly?")),
+    ("minute", "at : <number>", recurrences.minute_of_hour),
+    ("minute", "at|on? <article>? quarter past", lambda _: Every(minute=15)),
+    ("minute", "at|on? half past", lambda: Every(minute=30)),
+    ("minute", "at|on? <article>? quarter to", lambda _: Every(minute=45)),
+    ("minute", "at <number|duration> past", recurrences.minute_of_hour),
     ("every", "every|each noon|midday", lambda: Every(unit="day", part=NOON)),
     ("every", "every|each <month>", recurrences.every_month_number),
     ("every", "every|each <months>", lambda span: Every(unit="year", months=span.months)),

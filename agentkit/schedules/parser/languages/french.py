@@ -206,6 +206,7 @@ INTENT: Final = Intent(
     managed=word_set("rappel rappels alarme alarmes réveil réveils minuteur minuteurs agenda"),
     after_managed=word_set("de du des pour à le la les que sur d"),
     determiners=word_set("le la les l' mon ma mes ton ta tes son sa ses notre votre un une des du au"),
+    choices=frozenset({"ou"}),
     glue=frozenset({"à", "de", "et", "pour", "jusqu'à", "en"}),
     leading=frozenset({"que", "et", "de", "puis"}),
     dangling=frozenset({"à", "et", "le", "de"}),

@@ -251,6 +251,7 @@ INTENT: Final = Intent(
     determiners=word_set(
         "der die das den dem des mein meine meinen meinem meiner unser unsere dein deine ein eine einen einem einer"
     ),
+    choices=frozenset({"oder"}),
     glue=frozenset({"um", "am", "zu", "und", "bis", "an", "im", "für"}),
     counted=frozenset({"zu", "zum"}),
     leading=frozenset({"zu", "dass", "dann", "und"}),

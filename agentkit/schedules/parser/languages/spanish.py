@@ -215,6 +215,7 @@ INTENT: Final = Intent(
     managed=word_set("recordatorio recordatorios alarma alarmas temporizador temporizadores agenda avisos"),
     after_managed=word_set("de del para a que el la los las por en sobre"),
     determiners=word_set("el la los las mi mis tu tus su sus un una unos unas nuestro nuestra del al"),
+    choices=frozenset({"o"}),
     glue=frozenset({"a", "de", "y", "por", "para", "hasta", "en"}),
     leading=frozenset({"que", "y"}),
     dangling=frozenset({"a", "y", "el", "la", "de"}),
