@@ -26,7 +26,7 @@ class Console:
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
-        self.is_terminal = sys.stdin.isatty() and sys.stdout.isatty()
+        self.is_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
         self._as_json = as_json
         self._is_prompting = False
         self._typed: Callable[[], str] = str
@@ -138,8 +138,9 @@ def _read_pipe(give: Callable[[str | None], None], wanted: threading.Semaphore) 
 
 
 def _chunk() -> bytes:
+    """Return what comes next; nothing at the end, and where there is no input at all."""
     try:
-        return os.read(sys.stdin.fileno(), _CHUNK)
+        return b"" if sys.stdin is None else os.read(sys.stdin.fileno(), _CHUNK)
     except OSError:
         return b""
 

@@ -59,18 +59,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser(chosen: str | None, module: ModuleType | None) -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentkit",
-        description="Durable agents: they remember, and wake when something is due.",
+        description=_description(),
         epilog=_EPILOG,
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", help=SUPPRESS)
     for name, summary in COMMANDS.items():
         is_chosen = name == chosen and module is not None
         command = commands.add_parser(
             name,
-            help=summary,
             description=(module.__doc__ if is_chosen and module else summary),
             formatter_class=RawDescriptionHelpFormatter,
             allow_abbrev=False,
@@ -79,6 +78,12 @@ def _parser(chosen: str | None, module: ModuleType | None) -> ArgumentParser:
             module.add_arguments(command)
         command.add_argument("--version", action="store_true", default=SUPPRESS, help=SUPPRESS)
     return parser
+
+
+def _description() -> str:
+    width = max(map(len, COMMANDS))
+    lines = [f"  {name.ljust(width)}  {summary}" for name, summary in COMMANDS.items()]
+    return "\n".join(["Durable agents: they remember, and wake when something is due.", "", "commands:", *lines])
 
 
 def _version() -> str:
@@ -97,7 +102,7 @@ def _guarded(run: Callable[[Namespace], int], options: Namespace) -> int:
 
     try:
         code = run(options)
-        sys.stdout.flush()
+        print(end="", flush=True)
     except AgentKitError as error:
         return fail(str(error))
     except KeyboardInterrupt:

@@ -18,10 +18,11 @@ import os
 import sys
 import traceback
 from argparse import ArgumentParser, Namespace
+from types import TracebackType
 from typing import Any
 
 from agentkit.cli.output import fail
-from agentkit.errors import ConfigurationError
+from agentkit.errors import AgentKitError, ConfigurationError
 from agentkit.runtime import Runtime
 
 
@@ -39,21 +40,29 @@ def run(options: Namespace) -> int:
     logging.getLogger("agentkit").setLevel(level)
     sys.path.insert(0, os.getcwd())
     try:
-        target = load(options.target)
-    except ConfigurationError:
-        raise
-    except Exception as error:  # the user's module runs here
-        traceback.print_exception(error.with_traceback(_own_frames(error)), limit=-20)
-        return fail(f"{options.target.partition(':')[0]} raised {type(error).__name__} while it was imported")
-    asyncio.run(_serve(target, options.target))
-    return 0
+        return asyncio.run(_serve(options.target))
+    except _UserCodeError as failed:
+        error = failed.error
+        if isinstance(error, SyntaxError):
+            error = error.with_traceback(None)
+        traceback.print_exception(error.with_traceback(_own_frames(error.__traceback__)))
+        return fail(f"{options.target}: {failed.what} raised {type(error).__name__}")
+
+
+class _UserCodeError(Exception):
+    """The user's module or function raised; the reader wants its traceback, without ours."""
+
+    def __init__(self, what: str, error: Exception) -> None:
+        self.what = what
+        self.error = error
+        super().__init__(what)
 
 
 def load(target: str) -> Any:
     """Import what ``MODULE:NAME`` names.
 
     Raises:
-        ConfigurationError: There is no such module or name; what the module itself raises comes through.
+        ConfigurationError: There is no such module or name.
     """
     module_name, colon, path = target.partition(":")
     if not (module_name and colon and path):
@@ -65,9 +74,13 @@ def load(target: str) -> Any:
         found = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise ConfigurationError(f"{module_name} needs {error.name}, which is not installed") from error
+            raise ConfigurationError(
+                f"module {module_name!r} imports {error.name!r}, which is not installed"
+            ) from error
         message = f"there is no module {module_name!r} here or among the installed ones (folder: {os.getcwd()})"
         raise ConfigurationError(message) from error
+    except Exception as error:
+        raise _UserCodeError("importing the module", error) from error
     for name in path.split("."):
         if not hasattr(found, name):
             known = sorted(key for key, value in vars(found).items() if isinstance(value, Runtime))
@@ -77,23 +90,36 @@ def load(target: str) -> Any:
     return found
 
 
-async def _serve(target: Any, name: str) -> None:
-    if not isinstance(target, Runtime) and callable(target):
-        target = target()
-        if inspect.isawaitable(target):
-            target = await target
-    if not isinstance(target, Runtime):
-        raise ConfigurationError(f"{name} is {type(target).__name__}, not a Runtime nor a function that returns one")
-    async with target:
+async def _serve(target: str) -> int:
+    runtime = await _runtime(load(target), target)
+    async with runtime:
         logging.getLogger("agentkit").info("ready; Ctrl+C or SIGTERM stops")
-        await target.run()
+        await runtime.run()
+    return 0
 
 
-def _own_frames(error: BaseException) -> Any:
-    """Return the traceback from the user's first frame on."""
-    frames = error.__traceback__
-    while frames is not None and (
-        "importlib" in frames.tb_frame.f_code.co_filename or frames.tb_frame.f_code.co_filename == __file__
+async def _runtime(found: Any, target: str) -> Runtime:
+    """Return the runtime that was named, or that the function named returns."""
+    if callable(found) and not isinstance(found, Runtime | type):
+        try:
+            found = found()
+            if inspect.isawaitable(found):
+                found = await found
+        except AgentKitError:
+            raise
+        except Exception as error:
+            raise _UserCodeError("the function", error) from error
+    if not isinstance(found, Runtime):
+        kind = "a class" if isinstance(found, type) else f"of type {type(found).__name__}"
+        raise ConfigurationError(f"{target} is {kind}; name a Runtime, or a function that returns one")
+    return found
+
+
+def _own_frames(frames: TracebackType | None) -> TracebackType | None:
+    """Return a traceback from the user's first frame on."""
+    own = frames
+    while own is not None and (
+        own.tb_frame.f_code.co_filename == __file__ or "importlib" in own.tb_frame.f_code.co_filename
     ):
-        frames = frames.tb_next
-    return frames or error.__traceback__
+        own = own.tb_next
+    return own or frames

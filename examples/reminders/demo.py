@@ -75,9 +75,7 @@ def show(store: Path) -> float | None:
         due_at = time.monotonic() + DELAY
         chat.say(REQUESTS[1])
         is_made = chat.wait_for(lambda line: line.startswith("next:"), PATIENCE) and is_made
-        tell(
-            f"2. kill -9 {chat.process.pid}: no goodbye, no clean-up. Nothing of the bot is left but the file {store.name}."
-        )
+        tell(f"2. kill -9 {chat.process.pid}: no goodbye, no clean-up. Nothing is left but the file {store.name}.")
     finally:
         chat.end(signal.SIGKILL)
     if not is_made:
