@@ -59,13 +59,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parser(chosen: str | None, module: ModuleType | None) -> ArgumentParser:
     parser = ArgumentParser(
         prog="agentkit",
+        usage="agentkit [--help] [--version] COMMAND ...",
         description=_description(),
         epilog=_EPILOG,
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.add_argument("--version", action="store_true", help="show the version and exit")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", help=SUPPRESS)
+    commands = parser.add_subparsers(dest="command", prog="agentkit", metavar="COMMAND", help=SUPPRESS)
     for name, summary in COMMANDS.items():
         is_chosen = name == chosen and module is not None
         command = commands.add_parser(

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from agentkit.schedules.parser import ParsedSchedule
 
 _MOST_TRIES: Final = 2
+_AMOUNT: Final = re.compile(
+    r"(?:about )?(?:\d+|an?|one|two|three|five|ten|half an?|a few) ?(?:s|m|h|sec|min|hour|hr|day|week|month)",
+    re.IGNORECASE,
+)
 _BEGINNINGS: Final = re.compile(
     r"(?:please |can you |could you )?"
     r"(?:remind|tell|ping|notify|wake|set|add|schedule|create|let me know|don't forget)\b",
@@ -122,11 +126,12 @@ async def completed(pending: Pending, answer: str, parse: Parse) -> tuple[Parsed
     whose own timing only stands in the way ("soon").
     """
     request = pending.request
-    for text in (f"{request} {answer}", f"{request} at {answer}"):
+    placed = f"in {answer}" if _AMOUNT.match(answer) else f"at {answer}"
+    for text in (f"{request} {answer}", f"{request} {placed}"):
         plan = await parse(text)
         if is_complete(plan) and plan.description == pending.task:
             return plan, plan.description, text
-    for text in (answer, f"at {answer}", f"in {answer}"):
+    for text in (answer, placed):
         plan = await parse(text)
         if is_pure(plan):
             return plan, pending.task, text

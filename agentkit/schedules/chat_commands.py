@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from itertools import islice
+from typing import Final, Literal, TypeAlias
 
 from agentkit.schedules import chat_phrases as phrases
 from agentkit.schedules.chat_memory import Action
+
+#: "Move it to the left to the top to …" is no change of a schedule.
+_MOST_READINGS: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,7 +190,7 @@ def _moving(words: str) -> list[Split]:
         return []
     verb, rest = found["verb"], found["rest"]
     readings = []
-    for between in phrases.BETWEEN.finditer(rest):
+    for between in islice(phrases.BETWEEN.finditer(rest), _MOST_READINGS):
         target, after = rest[: between.start()], rest[between.end() :]
         by = between["preposition"] == "by" or (verb in ("delay", "postpone") and between["preposition"] == "for")
         if not by:

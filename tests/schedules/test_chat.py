@@ -1,0 +1,596 @@
+"""Conversations about schedules, on a clock in the test's hand. Monday 2026-11-30, 19:00 in Berlin."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from agentkit import Agent, AgentOptions, Schedule
+from agentkit.schedules.chat import SchedulingChat
+from agentkit.schedules.chat_commands import (
+    Act,
+    Answer,
+    Change,
+    Command,
+    Request,
+    SetZone,
+    Show,
+    Talk,
+    read_command,
+)
+from agentkit.schedules.chat_memory import Memory, Pending, memory_from_json
+from agentkit.schedules.chat_text import one_line, several_lines, shortened
+from agentkit.schedules.chat_zones import known_name
+from agentkit.testing import FakeClock, ManualRuntime
+
+START = datetime(2026, 11, 30, 18, 0, tzinfo=UTC)
+ESCAPE = "\x1b"
+
+Say = Callable[[str], Awaitable[str]]
+
+
+class Bot(Agent):
+    """Answers, and keeps what it was to remind of."""
+
+    options = AgentOptions(timezone="Europe/Berlin", max_schedules=60)
+
+    async def say(self, text: str, max_schedules: int = 50) -> str:
+        return await SchedulingChat(self, self.remind, max_schedules=max_schedules).reply(text)
+
+    async def say_in(self, zone: str, text: str) -> str:
+        return await SchedulingChat(self, "remind", zone).reply(text)
+
+    async def say_elsewhere(self, text: str) -> str:
+        return await SchedulingChat(self, self.other).reply(text)
+
+    async def remind(self, payload: dict[str, str], schedule: Schedule) -> None:
+        reminded = await self.storage.get("reminded", [])
+        await self.storage.put("reminded", [*reminded, payload])
+
+    async def other(self, payload: dict[str, str]) -> None:
+        """Another callback, of another chat."""
+
+    async def reminded(self) -> list[dict[str, str]]:
+        found: list[dict[str, str]] = await self.storage.get("reminded", [])
+        return found
+
+
+@pytest.fixture
+async def runtime(tmp_path: Path) -> AsyncIterator[ManualRuntime]:
+    async with ManualRuntime(Bot, store=f"sqlite:///{tmp_path}/bots.db", clock=FakeClock(START)) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def bot(runtime: ManualRuntime) -> Bot:
+    return runtime.get(Bot, "ada")
+
+
+@pytest.fixture
+def say(bot: Bot) -> Say:
+    return bot.say
+
+
+async def tasks(bot: Bot) -> dict[str, Schedule]:
+    """Return the schedules by what they are about."""
+    return {schedule.payload["text"]: schedule for schedule in await bot.list_schedules()}
+
+
+async def said(say: Say, *messages: str) -> str:
+    """Say several things and return the last reply."""
+    reply = ""
+    for message in messages:
+        reply = await say(message)
+    return reply
+
+
+# --- scheduling
+
+
+async def test_a_delay_is_scheduled_and_reminds(runtime: ManualRuntime, bot: Bot, say: Say) -> None:
+    """The callback gets the task in its own words, when the delay is over."""
+    reply = await say("in 10 seconds tell me to stretch")
+
+    await runtime.advance(timedelta(seconds=10))
+
+    assert reply == "Scheduled #1 stretch\n  once, on Mon 30 Nov 2026 19:00:10 (Europe/Berlin)"
+    assert await bot.reminded() == [{"text": "stretch"}]
+    assert await bot.list_schedules() == []
+
+
+async def test_a_recurrence_is_echoed_with_its_zone_and_three_runs(bot: Bot, say: Say) -> None:
+    """People see at once how they were understood."""
+    reply = await say("every weekday at 9 send the report")
+
+    assert reply == (
+        "Scheduled #1 send the report\n"
+        "  every weekday at 09:00 Europe/Berlin\n"
+        "  next: Tue 1 Dec 2026 09:00; Wed 2 Dec 2026 09:00; Thu 3 Dec 2026 09:00"
+    )
+    assert (await tasks(bot))["send the report"].cron == "0 9 * * 1-5"
+
+
+async def test_the_zone_can_be_given(bot: Bot) -> None:
+    """A chat reads times in the zone it was built with, before the agent's."""
+    reply = await bot.say_in("America/New_York", "tomorrow at 9 call Ada")
+
+    assert "Tue 1 Dec 2026 09:00 (America/New_York)" in reply
+    assert (await tasks(bot))["call Ada"].next_run == datetime(2026, 12, 1, 14, tzinfo=UTC)
+
+
+async def test_the_same_recurrence_is_not_made_twice(bot: Bot, say: Say) -> None:
+    """A recurring request that exists is pointed at, not doubled; two one-shots are two."""
+    await said(say, "every day at 9 drink water", "in 5 minutes stretch", "in 5 minutes stretch")
+
+    reply = await say("every day at 9 drink water")
+
+    assert reply == "That is scheduled already: #1 drink water."
+    assert len(await bot.list_schedules()) == 3
+
+
+@pytest.mark.parametrize(
+    "request_",
+    ["remind me to cancel Netflix tomorrow at 9", "stop the oven in ten minutes", "make coffee in 5 minutes"],
+)
+async def test_a_request_may_begin_like_a_command(bot: Bot, say: Say, request_: str) -> None:
+    """Verbs that are commands elsewhere are part of a task when the rest says when."""
+    reply = await say(request_)
+
+    assert reply.startswith("Scheduled #1")
+    assert len(await bot.list_schedules()) == 1
+
+
+# --- questions and answers
+
+
+async def test_an_answer_completes_the_request_after_a_crash(runtime: ManualRuntime, bot: Bot) -> None:
+    """What was asked last is on disk, so the answer may reach another process."""
+    asked = await bot.say("remind me to call mum")
+
+    await runtime.crash()
+    reply = await runtime.get(Bot, "ada").say("tomorrow at 5")
+
+    assert asked == "When should that be?"
+    assert reply.startswith("Scheduled #1 call mum\n  once, on Tue 1 Dec 2026 17:00")
+
+
+@pytest.mark.parametrize(
+    ("messages", "task", "next_run"),
+    [
+        pytest.param(("remind me to call mum", "9"), "call mum", "2026-11-30T20:00", id="a bare hour"),
+        pytest.param(("remind me to nap", "2 hours"), "nap", "2026-11-30T20:00", id="a bare amount"),
+        pytest.param(("tomorrow at 9", "call Ada"), "call Ada", "2026-12-01T08:00", id="the task"),
+        pytest.param(("tomorrow at 9", "to call Ada"), "call Ada", "2026-12-01T08:00", id="to do it"),
+        pytest.param(("remind me", "to dance", "at noon"), "dance", "2026-12-01T11:00", id="both"),
+        pytest.param(("remind me", "tomorrow at 6", "sing"), "sing", "2026-12-01T17:00", id="both, time first"),
+        pytest.param(("send the report", "tomorrow at 9"), "send the report", "2026-12-01T08:00", id="unasked"),
+        pytest.param(("remind me to nap", "list", "at noon"), "nap", "2026-12-01T11:00", id="after a look"),
+        pytest.param(("remind me to nap", "soon", "at noon"), "nap", "2026-12-01T11:00", id="at second try"),
+        pytest.param(("remind me to nap", "in 1 hour eat"), "eat", "2026-11-30T19:00", id="another request drops it"),
+    ],
+)
+async def test_answers(bot: Bot, say: Say, messages: tuple[str, ...], task: str, next_run: str) -> None:
+    """An answer and the request it belongs to make one schedule."""
+    await said(say, *messages)
+
+    found = await tasks(bot)
+
+    assert {text: f"{schedule.next_run:%Y-%m-%dT%H:%M}" for text, schedule in found.items()} == {task: next_run}
+
+
+async def test_a_question_is_dropped_on_request_and_after_two_tries(bot: Bot, say: Say) -> None:
+    """Nobody is held in a question."""
+    dropped = await said(say, "remind me to nap", "never mind")
+    given_up = await said(say, "remind me to nap", "blue", "green")
+
+    assert dropped == "All right, I forgot about it. Nothing was scheduled."
+    assert given_up.startswith("I read no time in that")
+    assert await bot.list_schedules() == []
+
+
+async def test_a_late_answer_answers_nothing(runtime: ManualRuntime, bot: Bot, say: Say) -> None:
+    """A yes two days later must not cancel everything."""
+    await said(say, "every day at 9 drink", "cancel all")
+
+    await runtime.advance(timedelta(days=2))
+    reply = await say("yes")
+
+    assert reply.startswith("All right.")
+    assert len(await bot.list_schedules()) == 1
+
+
+# --- listing, cancelling, pausing
+
+
+async def test_listing(say: Say) -> None:
+    """The next to run comes first; paused ones say so."""
+    await said(say, "every friday at 3pm pizza", "in 3 hours nap", "pause the pizza")
+
+    reply = await say("what's scheduled?")
+
+    assert reply == (
+        "#2 nap - next Mon 30 Nov 2026 22:00:00 Europe/Berlin\n#1 pizza - every Friday at 15:00 Europe/Berlin, paused"
+    )
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["cancel the report one", "cancel 2", "delete #2", "remove the 9am reminder", "stop the report", "cancel it"],
+)
+async def test_cancelling_one(bot: Bot, say: Say, command: str) -> None:
+    """A number, words of the task, its time, or "it" name a schedule."""
+    await said(say, "in 3 hours nap", "every weekday at 9 send the report")
+
+    reply = await say(command)
+
+    assert reply == "Cancelled #2 send the report"
+    assert list(await tasks(bot)) == ["nap"]
+
+
+async def test_numbers_stay_when_others_go(bot: Bot, say: Say) -> None:
+    """A number means the same schedule for as long as any is left."""
+    await said(say, "in 1 hour a", "in 2 hours b", "in 3 hours c", "cancel 1", "cancel 2")
+
+    await said(say, "in 4 hours d", "cancel 4")
+
+    assert list(await tasks(bot)) == ["c"]
+
+
+async def test_cancelling_all_asks_first(bot: Bot, say: Say) -> None:
+    """Only a yes cancels everything."""
+    await said(say, "in 1 hour nap", "in 2 hours eat")
+
+    asked, kept = await say("cancel all"), await say("no")
+    left = len(await bot.list_schedules())
+    done = await said(say, "cancel everything", "yes")
+
+    assert asked.startswith("Cancel all 2 schedules? (yes/no)\n#1 nap")
+    assert (kept, left) == ("All right, nothing was changed.", 2)
+    assert done == "Cancelled #1 nap\nCancelled #2 eat"
+    assert await bot.list_schedules() == []
+
+
+async def test_a_name_for_two_is_asked_about(bot: Bot, say: Say) -> None:
+    """The answer to "which one?" may be a number or a word; a number that was no choice is asked again."""
+    await said(say, "in 1 hour nap", "every monday at 8 water the plants", "every tuesday at 8 water the cat")
+
+    asked = await say("cancel the water one")
+    again = await say("1")
+    done = await say("the plants")
+
+    assert asked.startswith("Which one should I cancel?\n#3 water the cat")
+    assert again.startswith("I didn't get that. Which one")
+    assert done == "Cancelled #2 water the plants"
+
+
+async def test_half_a_name_is_asked_about(bot: Bot, say: Say) -> None:
+    """Words that are not accounted for ("tomorrow", "for an hour") are never ignored."""
+    await say("every weekday at 9 send the report")
+
+    asked = await say("cancel the report next week")
+    await say("no")
+    paused = await said(say, "pause the report for an hour", "yes")
+
+    assert asked.startswith("Do you mean this one?")
+    assert paused == "Paused #1 send the report"
+
+
+async def test_pausing_and_resuming(runtime: ManualRuntime, bot: Bot, say: Say) -> None:
+    """A paused reminder doesn't run; resumed, it goes on at its next time."""
+    await said(say, "every day at 20:00 stretch", "pause the stretch reminder")
+    await runtime.advance(timedelta(days=1))
+    rested = await bot.reminded()
+
+    reply = await say("resume it")
+    await runtime.advance(timedelta(days=1))
+
+    assert rested == []
+    assert reply == "Resumed #1 stretch; next Tue 1 Dec 2026 20:00 (Europe/Berlin)"
+    assert len(await bot.reminded()) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "reply"),
+    [
+        ("cancel it", "Nothing is scheduled."),
+        ("cancel 7", "Nothing is scheduled."),
+        ("cancel all", "Nothing is scheduled."),
+        ("resume", "Nothing is scheduled."),
+        ("make it 10", "Nothing is scheduled."),
+        ("yes", 'All right. Say "list" to see what is scheduled.'),
+    ],
+)
+async def test_commands_with_nothing_scheduled(say: Say, command: str, reply: str) -> None:
+    """Each has an answer."""
+    assert await say(command) == reply
+
+
+async def test_a_chat_sees_only_its_own(bot: Bot, say: Say) -> None:
+    """Schedules of the code and of another chat are not its to list or cancel."""
+    await bot.schedule(3600, "remind", {"text": "made by code"})
+    await bot.say_elsewhere("in 1 hour elsewhere")
+
+    await said(say, "in 2 hours here", "cancel all", "yes")
+
+    assert sorted(await tasks(bot)) == ["elsewhere", "made by code"]
+
+
+# --- changing
+
+
+@pytest.mark.parametrize(
+    ("request_", "change", "when"),
+    [
+        ("every weekday at 9 report", "make that 10 instead", "every weekday at 10:00 Europe/Berlin"),
+        ("every weekday at 9 report", "move it to 5pm", "every weekday at 17:00 Europe/Berlin"),
+        ("every weekday at 9 report", "no, at 10:30", "every weekday at 10:30 Europe/Berlin"),
+        ("every weekday at 9 report", "make it every day", "every day at 09:00 Europe/Berlin"),
+        (
+            "every weekday at 9 report",
+            "change the report to every Friday at noon",
+            "every Friday at 12:00 Europe/Berlin",
+        ),
+        ("every monday at 9 report", "move the report to Friday", "every Friday at 09:00 Europe/Berlin"),
+        ("every day at 18:00 report", "actually, 7", "every day at 19:00 Europe/Berlin"),
+        ("every day at 18:00 report", "make it 30 minutes earlier", "every day at 17:30 Europe/Berlin"),
+        ("every other friday at 3pm report", "make it 4pm", "every other Friday at 16:00 Europe/Berlin"),
+        ("on Friday at 9 report", "move it to 5pm", "once, 2026-12-04 17:00 Europe/Berlin"),
+        ("on Friday at 9 report", "move it to Saturday", "once, 2026-12-05 09:00 Europe/Berlin"),
+        ("on Friday at 9 report", "postpone the report by an hour", "once, 2026-12-04 10:00 Europe/Berlin"),
+        ("on Friday at 9 report", "bring it forward by 2 hours", "once, 2026-12-04 07:00 Europe/Berlin"),
+        ("in 10 minutes report", "make it 20", "once, 2026-11-30 19:20 Europe/Berlin"),
+        ("every 90 minutes report", "make that 100 instead", "every 100 minutes"),
+    ],
+)
+async def test_changes(bot: Bot, say: Say, request_: str, change: str, when: str) -> None:
+    """What the words leave open, the days or the time of day, stays as it was."""
+    await say(request_)
+
+    reply = await say(change)
+
+    (schedule,) = await bot.list_schedules()
+    assert reply.startswith("Changed #1 report")
+    assert schedule.describe().startswith(when)
+
+
+async def test_a_change_by_another_name_or_text(bot: Bot, say: Say) -> None:
+    """A schedule keeps its time when its text changes."""
+    await said(say, "every day at 9 drink water", "in 1 hour nap")
+
+    reply = await say("rename the water one to Drink TEA")
+
+    assert reply.startswith("Changed #1 Drink TEA\n  every day at 09:00")
+    assert sorted(await tasks(bot)) == ["Drink TEA", "nap"]
+
+
+async def test_a_change_that_is_not_understood_changes_nothing(bot: Bot, say: Say) -> None:
+    """Which of two times is meant can't be told."""
+    await say("every day at 9 and 17 take pills")
+
+    reply = await say("make it 10")
+
+    assert reply.startswith("I don't see how “10” changes #1 take pills.")
+    assert (await tasks(bot))["take pills"].cron == "0 9,17 * * *"
+
+
+async def test_a_reminder_that_came_can_be_snoozed(runtime: ManualRuntime, bot: Bot, say: Say) -> None:
+    """The last task is remembered when its schedule is gone; other changes say that it is over."""
+    await say("in 1 minute stretch")
+    await runtime.advance(timedelta(minutes=1))
+
+    over = await say("make it 5pm")
+    snoozed = await say("snooze it for 10 minutes")
+
+    assert over == "The last one, “stretch”, is over. To have it again, say it with its time."
+    assert snoozed == "Scheduled #1 stretch\n  once, on Mon 30 Nov 2026 19:11:00 (Europe/Berlin)"
+
+
+async def test_messages_at_one_time_each_get_a_number(bot: Bot, say: Say) -> None:
+    """Replies interleave, numbers don't."""
+    replies = await asyncio.gather(*(say(f"in {minutes} minutes item {minutes}x") for minutes in range(10, 14)))
+
+    found = await bot.list_schedules()
+
+    assert sorted(reply.split()[1] for reply in replies) == ["#1", "#2", "#3", "#4"]
+    assert len(found) == 4
+
+
+# --- limits
+
+
+async def test_at_most_so_many_schedules(bot: Bot) -> None:
+    """One more is refused by name, and nothing is stored."""
+    await said(bot.say, "in 1 hour a", "in 2 hours b")
+
+    reply = await bot.say("in 3 hours c", max_schedules=2)
+
+    assert "max_schedules=2" in reply
+    assert sorted(await tasks(bot)) == ["a", "b"]
+
+
+async def test_fifty_by_default(bot: Bot, say: Say) -> None:
+    """The limit of the specification."""
+    for hour in range(1, 51):
+        await say(f"in {hour} hours item {hour}x")
+
+    reply = await say("in 60 hours one more")
+
+    assert "max_schedules=50" in reply
+    assert len(await bot.list_schedules()) == 50
+
+
+@pytest.mark.parametrize("request_", ["every 10 seconds say hi", "every 59 seconds say hi"])
+async def test_recurring_ones_keep_a_distance(bot: Bot, say: Say, request_: str) -> None:
+    """Runs closer than a minute are refused; a minute is fine."""
+    refused = await say(request_)
+    made = await say("every minute say hi")
+
+    assert "min_interval=60" in refused
+    assert made.startswith("Scheduled #1")
+    assert len(await bot.list_schedules()) == 1
+
+
+async def test_a_change_keeps_the_distance_too(bot: Bot, say: Say) -> None:
+    """A refused change leaves the schedule as it was."""
+    await say("every 90 seconds blink")
+
+    reply = await say("make that 10 seconds")
+
+    assert "min_interval=60" in reply
+    assert (await tasks(bot))["blink"].interval == timedelta(seconds=90)
+
+
+async def test_a_long_message_is_refused(bot: Bot, say: Say) -> None:
+    """10,000 characters are read, one more is not."""
+    reply = await say("x" * 10_001)
+
+    assert reply == "That message has 10,001 characters, and I read at most 10,000. Can you say it shorter?"
+
+
+async def test_a_full_agent_answers_politely(bot: Bot, say: Say) -> None:
+    """The agent's own quota is told, not raised."""
+    for number in range(60):
+        await bot.schedule(3600, "remind", {"text": f"code {number}"})
+
+    reply = await say("in 1 hour nap")
+
+    assert reply.startswith("I can't schedule that:")
+    assert "max_schedules=60" in reply
+
+
+# --- ugly input
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "   ", "\n\n", "\x00", f"{ESCAPE}[2J", "\u202e", "💥" * 500, "#", "cancel #", "make it", "move it to",
+     "rename it to", "in in in", "0", "-1", "cancel -1", "every", "\ud800", "a\x00b", "'; drop table jobs; --",
+     "{}", "%s %d", "snooze", "x later", "cancel " + "1 " * 3000, "cancel " + "x" * 9000, "no, " * 2000,
+     "make it " * 1000, "not " + "instead " * 1000],
+)  # fmt: skip
+async def test_no_message_raises(say: Say, text: str) -> None:
+    """Every message has an answer of printable text, with and without something scheduled, in and out of a question."""
+    replies = [await say(text)]
+    await say("every day at 9 drink water")
+    replies.append(await say(text))
+    await say("remind me to nap")
+    replies.append(await say(text))
+    await say("cancel all")
+    replies.append(await say(text))
+
+    assert all(reply.strip() for reply in replies)
+    assert all(several_lines(reply) == reply for reply in replies)
+
+
+async def test_control_sequences_are_stripped_before_they_are_stored(bot: Bot, say: Say) -> None:
+    """What is stored is what was shown."""
+    reply = await say(f"in 5 minutes {ESCAPE}[31mlook{ESCAPE}]0;title\x07 \u202eback")
+
+    assert "look back" in reply
+    assert list(await tasks(bot)) == ["look back"]
+
+
+async def test_what_other_code_stored_is_shown_safely(runtime: ManualRuntime, bot: Bot, say: Say) -> None:
+    """A payload from elsewhere can't reach the terminal either."""
+    await bot.schedule(3600, "remind", {"text": f"{ESCAPE}[2Jboo"}, key="chat:remind:1")
+
+    assert (await say("list")).startswith("#1 boo - ")
+
+
+# --- the pieces
+
+
+@pytest.mark.parametrize(
+    ("text", "command"),
+    [
+        ("help", Talk("help")),
+        ("?", Talk("help")),
+        ("Hello!", Talk("greeting")),
+        ("thank you", Talk("thanks")),
+        ("what time zone?", Talk("zone")),
+        ("list", Show()),
+        ("LIST", Show()),
+        ("show me all my reminders", Show()),
+        ("What do I have scheduled?", Show()),
+        ("what’s coming up?", Show()),
+        ("any chance of rain", Request()),
+        ("yes", Answer(is_yes=True)),
+        ("never mind", Answer(is_yes=False)),
+        ("please cancel the report one, thanks", Act("cancel", "the report one")),
+        ("can you pause 2?", Act("pause", "2")),
+        ("turn off the alarm", Act("cancel", "the alarm", is_sure=False)),
+        ("turn off the oven", Request()),
+        ("use Berlin time", SetZone("berlin")),
+        ("call mum", Request()),
+        ("remind me to cancel 2", Request()),
+    ],
+)
+def test_commands(text: str, command: Command) -> None:
+    """What kind of message it is, by its words alone."""
+    assert read_command(text) == command
+
+
+def test_a_change_has_several_readings() -> None:
+    """Where the schedule's name ends and the time begins can't be told by words alone."""
+    command = read_command("move the letter to Anna to Friday")
+
+    assert isinstance(command, Change)
+    assert [(reading.target, reading.words) for reading in command.readings] == [
+        ("the letter", "anna to friday"),
+        ("the letter to anna", "friday"),
+    ]
+
+
+@pytest.mark.parametrize("stored", [None, {}, [], "x", {"count": 1, "unknown": 2}, {"pending": {"kind": 1, "x": 2}}])
+def test_a_memory_that_is_no_memory_is_a_new_one(stored: Any) -> None:
+    """What another version stored never breaks the chat."""
+    assert memory_from_json(stored) == Memory()
+
+
+def test_a_memory_survives_storage() -> None:
+    """All of it."""
+    pending = Pending(kind="which", asked_at_ms=5, action="pause", numbers=(1, 2), is_all=True, tries=1)
+    memory = Memory(count=3, last=2, last_task="nap", pending=pending)
+
+    assert memory_from_json(memory.to_json()) == memory
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain", "plain"),
+        (f"{ESCAPE}[1;31mred{ESCAPE}[0m", "red"),
+        (f"{ESCAPE}]8;;http://x{ESCAPE}\\link{ESCAPE}]8;;{ESCAPE}\\", "link"),
+        (f"{ESCAPE}Pq#0{ESCAPE}\\a", "a"),
+        ("\x9b31mc1", "c1"),
+        ("a\x08\x08b", "a b"),
+        ("tab\tand\nline", "tab and line"),
+        ("\u202eabc\u2066", "abc"),
+        ("é 你好 👩‍👩‍👧", "é 你好 👩‍👩‍👧"),
+        (f"end{ESCAPE}", "end"),
+        (f"{ESCAPE}]0;never ended", ""),
+        ("\ud83d", ""),
+    ],
+)
+def test_control_sequences_go(text: str, shown: str) -> None:
+    """Colours, titles, links, cursor moves and turned directions are gone, the text stays."""
+    assert one_line(text) == shown
+
+
+def test_shortened() -> None:
+    """An ellipsis stands for what was cut off."""
+    assert [shortened("abcdef", 6), shortened("abcdef", 4)] == ["abcdef", "abc…"]
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [("berlin", "Europe/Berlin"), ("Europe/berlin", "Europe/Berlin"), ("utc", "UTC"), ("Mars", "Mars")],
+)
+def test_zone_names(words: str, name: str) -> None:
+    """Zones by their city, in any case."""
+    assert known_name(words) == name
