@@ -246,6 +246,8 @@ def at_more(first: At | Time, more: At | Time) -> At | Problem | None:
 
 def window(start: Time, end: Time) -> Window | Problem | None:
     """Return "from 9 to 17"; "9 to 5" ends in the afternoon."""
+    if any(isinstance(side, int | float) and not 0 <= side <= 24 for side in (start, end)):
+        return None
     first, last = as_clock(start), as_clock(end)
     if first is None or last is None:
         return None

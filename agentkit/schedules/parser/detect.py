@@ -25,7 +25,7 @@ _SMALL_WORDS: Final[dict[str, str]] = {
     "de": (
         "uhr um den dem das der die einer und ich mich mir bitte jeden jede jeder jedes alle erinnere erinner nächste "
         "nächsten nächster kommenden diesen bis zum zur für auf vom nach vor nicht muss kannst weck wecke stell "
-        "stelle halbe halben viertelstunde anderthalb eineinhalb ist sind wann wie warum was wer jeweils außer nicht"
+        "stelle halbe halben viertelstunde anderthalb eineinhalb ist sind wann wie warum wer jeweils außer nicht"
     ),
     "es": (
         "las los el la por todos todas cada en dentro recuérdame recuerdame recordar avísame despiértame para con "
@@ -40,7 +40,7 @@ _SMALL_WORDS: Final[dict[str, str]] = {
 }
 _ENGLISH_WORDS: Final = word_set(
     "the to at on every for my and of remind is with by call send buy please from this next it you your what when who "
-    "how check an set in call"
+    "how check an set in call i he she they was were are do does did"
 )
 _TELLING_KINDS: Final = (
     "number",

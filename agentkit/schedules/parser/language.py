@@ -30,6 +30,8 @@ class Intent:
         management: Patterns that start commands on existing schedules.
         managed: What such commands are about: "reminders".
         after_managed: Words that may follow those: "for", "about".
+        moving: First words of commands that give something a new time: "move the call to 5 pm".
+        occasions: Patterns that start a request for a time no rule knows: "on my birthday".
         instructions: Patterns of someone who tries to instruct the parser, anywhere in a sentence.
         determiners: Words that make a following time part of a noun phrase: "the", "my".
         joiners: Words that lead to a further request: "and", "then".
@@ -63,6 +65,8 @@ class Intent:
     management: tuple[str, ...] = ()
     managed: frozenset[str] = frozenset()
     after_managed: frozenset[str] = frozenset()
+    moving: frozenset[str] = frozenset()
+    occasions: tuple[str, ...] = ()
     instructions: tuple[str, ...] = ()
     determiners: frozenset[str] = frozenset()
     joiners: frozenset[str] = frozenset()
@@ -108,6 +112,7 @@ _PATTERN_FIELDS = (
     "statements",
     "management",
     "instructions",
+    "occasions",
 )
 _SET_FIELDS = ("past", "managed", "joiners", "waiting", "conditions", "bounds", "recurring", "fillers", "links")
 

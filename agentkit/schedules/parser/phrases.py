@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentkit.schedules.parser import days, recurrences
+from agentkit.schedules.parser import amounts, days, recurrences
 from agentkit.schedules.parser.meanings import (
     After,
     At,
@@ -18,6 +18,7 @@ from agentkit.schedules.parser.meanings import (
     Problem,
     Starting,
     Times,
+    Unit,
     Until,
 )
 
@@ -48,6 +49,11 @@ def on(day: Day | Weekdays | Problem | None) -> On | Every | Problem | None:
         return On(day)
     single_day = days.coming(day)
     return recurrences.every_weekday(day) if single_day is None else On(single_day)
+
+
+def after_minutes(count: float) -> After | Problem | None:
+    """Return "in 10", which means minutes; a larger number is a year or counts something else."""
+    return None if count > 600 else after(amounts.duration(count, Unit("minute")))
 
 
 def until(end: Bound) -> Until | Problem | None:

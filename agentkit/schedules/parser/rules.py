@@ -9,7 +9,7 @@ from typing import Final
 from agentkit.schedules.parser import recurrences
 from agentkit.schedules.parser.describe import describe, without_closings
 from agentkit.schedules.parser.detect import detect_language
-from agentkit.schedules.parser.grammar import Item, reduce_items
+from agentkit.schedules.parser.grammar import Item, match_length, reduce_items
 from agentkit.schedules.parser.language import Language, look_up
 from agentkit.schedules.parser.meanings import Problem
 from agentkit.schedules.parser.once import once
@@ -179,7 +179,9 @@ def _without_time(
             return _asks(words, timing.vague.question or "When exactly should that be?")
         if sentence.asked:
             return _asks(words or text.strip(), "When should that be?")
-        if first in language.intent.conditions and sentence.kind != "empty":
+        begins = sentence.items[sentence.task :]
+        is_occasion = bool(begins) and match_length(begins, 0, language.beginnings["occasions"]) > 0
+        if (first in language.intent.conditions or is_occasion) and sentence.kind != "empty":
             return _asks(words, "I can't see when that happens. At what time should it be?")
     return ParsedSchedule(description=text.strip()[:LONGEST_TEXT], when=NoSchedule())
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final, Literal
 
 from agentkit.schedules.parser.grammar import Item, match_length
 from agentkit.schedules.parser.language import Language
+from agentkit.schedules.parser.meanings import Until
 from agentkit.schedules.parser.word_lists import word_set
 
 _ENDS: Final = frozenset({".", "!", "?", "¶", "…", ";"})
@@ -116,7 +118,9 @@ def _plain_kind(items: list[Item], words: list[Item], place: int, language: Lang
         return "question"
     if match_length(words, place, beginnings["management"]) and _is_managed(items, language):
         return "command"
-    if match_length(words, place, beginnings["statements"]):
+    if words[place].word in language.intent.moving and _names_new_time(items):
+        return "command"
+    if match_length(words, place, beginnings["statements"]) or _is_contraction(items, words[place]):
         return "statement"
     if _has_subject(words, place, language):
         return "statement"
@@ -124,6 +128,18 @@ def _plain_kind(items: list[Item], words: list[Item], place: int, language: Lang
     if any(item.word in language.intent.past for item in early):
         return "statement"
     return "question" if marked else "plain"
+
+
+def _names_new_time(items: list[Item]) -> bool:
+    """Tell whether "to" leads to a time, as in "move the call to 5 pm"."""
+    if any(isinstance(item.readings.get("said"), Until) for item in items):
+        return True
+    return any(item.word in ("to", "until", "till") and is_timing(after) for item, after in pairwise(items))
+
+
+def _is_contraction(items: list[Item], first: Item) -> bool:
+    """Tell whether "is" hides in the word before the time: "dinner's at 7"."""
+    return first.word.endswith("'s") and any(item is first and is_timing(after) for item, after in pairwise(items))
 
 
 def _has_subject(words: list[Item], place: int, language: Language) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -126,11 +126,11 @@ async def test_talk_is_no_schedule(text: str) -> None:
 async def test_long_text_is_read_in_linear_time(text: str) -> None:
     """The longest allowed text, made to be hard, is read at once."""
     await read("tomorrow at 9 call")
-    began = perf_counter()
+    began = process_time()
 
     await read(text)
 
-    assert perf_counter() - began < 0.5
+    assert process_time() - began < 0.5
 
 
 async def test_unknown_zone_and_naive_now_are_the_callers_mistake() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from statistics import median, quantiles
-from time import perf_counter
+from time import process_time
 
 import pytest
 
@@ -50,9 +50,9 @@ async def test_parsing_takes_no_time() -> None:
     times = []
     for row in ROWS * 3:
         now = datetime.fromisoformat(row["now"])
-        began = perf_counter()
+        began = process_time()
         await parse_schedule(row["text"], now=now, timezone=row["tz"])
-        times.append(perf_counter() - began)
+        times.append(process_time() - began)
 
     # Twice the promise: other processes run beside the tests.
     assert median(times) < 0.001

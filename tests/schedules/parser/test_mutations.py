@@ -142,7 +142,7 @@ def made_rows() -> list[Row]:
         "fifteen",
     ]
     rows = []
-    for _ in range(400):
+    for _ in range(150):
         task = random.choice(["call Zoe", "water the ferns", "email Mr. Okafor", "check the kiln", "feed 3 cats"])
         hour, minute = random.randint(13, 23), random.choice([0, 5, 10, 30, 45])
         clock = random.choice([f"{hour}:{minute:02d}", f"{hour - 12}:{minute:02d} pm", f"{hour - 12}:{minute:02d}PM"])

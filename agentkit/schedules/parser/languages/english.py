@@ -141,10 +141,10 @@ PARTS: Final[tuple[Rule, ...]] = (
     ),
     (
         "said",
-        "starting|beginning|effective|commencing|start|begin|starts|as of|from|on? <day|weekday|time|monthday>",
+        "starting|beginning|effective|commencing|as of|from|on? <day|weekday|time|monthday>",
         phrases.starting,
     ),
-    ("said", "starting|beginning|start|starts at <time|number>", lambda time: phrases.starting(amounts.as_clock(time))),
+    ("said", "starting|beginning at <time|number>", lambda time: phrases.starting(amounts.as_clock(time))),
     ("said", "starting|beginning|from the <day|monthday>", phrases.starting),
     ("said", "starting|beginning in <month>", lambda month: phrases.starting(days.one_month(month))),
     ("said", "starting|beginning <month>", lambda month: phrases.starting(days.one_month(month))),

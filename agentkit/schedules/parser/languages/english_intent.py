@@ -66,13 +66,13 @@ INTENT: Final = Intent(
     courtesies=(
         "please|pls|plz|plss|kindly|hey|hi|hello|hiya|ok|okay|yo|so|well|also|oh|um|uh|anyway|anyways|alright|right",
         "bot|assistant|buddy|mate|dear|friend|there|again|guys|folks|btw|quick|quickly|fyi|thanks|thank you",
-        "good morning|afternoon|evening|day",
+        "good morning|afternoon|evening|day|night",
         "one more thing|time?",
         "by the way",
         "and|then|but|or|now|just",
         ",|:|-|–|—|!|.|…|¶|*|•|;|(|)|>",
         "if possible",
-        "yes|yeah|yep|no|sure",
+        "yes|yeah|yep|sure",
     ),
     closings=(
         "please|pls|plz|thanks|thx|ty|tysm|cheers|tks|ta",
@@ -99,6 +99,8 @@ INTENT: Final = Intent(
         "is|are|am|was|were|does|did|isn't|aren't|wasn't|doesn't|didn't|has|hasn't|hadn't|shall|should|had",
         "do|have|haven't|don't|might|may|must i|you|we|they|it|he|she|u|people|the|my|your|our",
         "will|would|can|could|won't|can't|couldn't|wouldn't i|we|they|it|he|she|the|my|our|your|that|this|there|these",
+        "will|would you|u be|come|go|join|attend|stay",
+        "show|tell me what|what's|how|why|when|where|who|which",
         (
             "can|could|will|would|do|did you|u tell|explain|show|describe|say|help|hear|see|speak|understand|"
             "work|like|know|think|remember|recommend"
@@ -125,6 +127,14 @@ INTENT: Final = Intent(
         ),
         "this|that was|is|has|had|will|works|sounds|looks",
         "thanks|thank for|you for",
+        "i'll|we'll be|have",
+        "i|we will|shall be|have",
+        "happy|merry",
+        "talk|speak|catch to? you|u|ya",
+        "forget about|it|that",
+        "don't|dont|never|do remind|wake|ping|notify|alert",
+        "do not remind|wake|ping|notify|alert",
+        "never|no|stop again|more? remind|reminder|reminders|alarm|alarms|reminding",
         "happy|merry birthday|new|christmas|anniversary|easter|monday|friday|weekend",
         "see you|u|ya",
         "sorry|great|nice|congrats|congratulations|lol|haha|wow|sounds|glad|welcome|cool|awesome|yay|ugh|damn",
@@ -160,6 +170,11 @@ INTENT: Final = Intent(
     managed=word_set(
         "reminder reminders reminder's alarm alarms timer timers schedule schedules notification notifications "
         "reminding schedules alerts jobs scheduled upcoming recurring tasks agenda calendar events"
+    ),
+    moving=word_set("move shift push change bring delay reschedule postpone switch"),
+    occasions=(
+        "on|at|by|in|during|around|before|after|until|from my|the|our|his|her|spring|summer|autumn|fall|winter|several|some|q1|q2|q3|q4",
+        "at|by|in|on|around several|about|roughly <number>",
     ),
     after_managed=word_set(
         "for to at on about that i of from in by is are with which named called please tomorrow today and"
@@ -207,9 +222,7 @@ INTENT: Final = Intent(
     past_ending="ed",
     joiners=frozenset({"and", "or", "then", "also", "plus", "&", "+", ";", ",", ".", "¶"}),
     waiting=word_set("timer snooze wait alarm countdown sleep pause delay hold stopwatch snoozed postpone"),
-    conditions=word_set(
-        "when once if whenever unless while before after until till as on at in by during around from within"
-    ),
+    conditions=word_set("when once if whenever unless while before after until till as"),
     bounds=word_set("until till til except excluding unless starting beginning ending besides skipping skip without"),
     recurring=frozenset({"every"}),
     titles=word_set("called titled named entitled"),

@@ -6,7 +6,7 @@ from typing import Final
 
 from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
-from agentkit.schedules.parser.languages.shared import NOON
+from agentkit.schedules.parser.languages.shared import MIDNIGHT, NOON, NOON_CLOCK
 from agentkit.schedules.parser.meanings import (
     At,
     Every,
@@ -30,7 +30,11 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "every|each <ordinal> <weekday>", recurrences.nth_weekday_monthly),
     ("every", "every|each single? <weekday|weekdaylist|daykind|mondays>", recurrences.every_weekday),
     ("every", "every|each single? <part>", recurrences.every_part),
-    ("said", "every|each <time>", lambda time: Several((Every(unit="day"), At((time,)))) if time.exact else None),
+    (
+        "said",
+        "every|each <time>",
+        lambda time: Several((Every(unit="day"), At((time,)))) if time in (NOON_CLOCK, MIDNIGHT) else None,
+    ),
     ("every", "<weekday|weekdaylist> <dayparts>", lambda kind, part: Every(unit="week", weekdays=kind, part=part)),
     ("said", "on the? last <weekday>", lambda kind: phrases.on(days.nth_weekday(-1, kind))),
     ("said", "on the? <ordinal> <weekday>", lambda nth, kind: phrases.on(days.nth_weekday(nth, kind))),
@@ -138,5 +142,5 @@ DELAYS: Final[tuple[Rule, ...]] = (
         lambda unit: phrases.after(amounts.one(unit)) if unit.name in ("minute", "hour") else None,
     ),
     ("count", "<number> more? times|occurrences|repetitions|runs|reps|repeats", phrases.count_of),
-    ("said", "in <number>", lambda count: phrases.after(amounts.duration(count, Unit("minute")))),
+    ("said", "in <number>", phrases.after_minutes),
 )
