@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
+from agentkit.clock import LATEST_MS, from_ms
 from agentkit.schedules.describe_cron import describe_cron
 from agentkit.schedules.describe_recurrence import describe_recurrence, is_complete
 from agentkit.schedules.describe_words import duration_unit, every, moment_shown
@@ -36,7 +37,8 @@ def describe(schedule: Schedule) -> str:
 def _single_run(schedule: Schedule, zone: ZoneInfo) -> list[str]:
     moment = schedule.next_run or schedule.due_at
     if moment is None and schedule.delay is not None:
-        moment = schedule.created_at + schedule.delay
+        # A delay may reach beyond the last moment there is; it then waits for that one.
+        moment = schedule.created_at + min(schedule.delay, from_ms(LATEST_MS) - schedule.created_at)
     parts = [] if moment is None else [f"{moment_shown(moment, zone)} {schedule.timezone}"]
     return [*parts, "paused"] if schedule.paused else parts
 

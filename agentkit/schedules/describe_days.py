@@ -67,14 +67,13 @@ def day_words(days: DayFields, months: frozenset[int]) -> DayWords:
 
 
 def _weekday_words(weekdays: frozenset[int], within: str) -> DayWords:
-    left_out = ALL_WEEKDAYS - weekdays
+    left_out = weekdays_named(ALL_WEEKDAYS - weekdays)
+    if len(left_out) == 1:
+        each = f"every day {within} except {left_out[0]}" if within else f"every day except {left_out[0]}"
+        return DayWords(each=each, on=f"{within} except on {left_out[0]}s".strip())
+    each, on = f"every {listed(weekdays_named(weekdays))}", f"on {listed(weekdays_named(weekdays, 's'))}"
     if weekdays == WORKDAYS:
         each, on = "every weekday", "on weekdays"
-    elif len(left_out) == 1:
-        each = f"every day except {weekdays_named(left_out)[0]}"
-        on = f"on {each}"
-    else:
-        each, on = f"every {listed(weekdays_named(weekdays))}", f"on {listed(weekdays_named(weekdays, 's'))}"
     return DayWords(each=f"{each} {within}".strip(), on=f"{on} {within}".strip())
 
 
@@ -83,8 +82,7 @@ def _date_words(days: DayFields, months: frozenset[int]) -> DayWords:
         if dates == [LEAP_DAY]:
             return DayWords(each=f"every {LEAP_DAY}", on=f"on every {LEAP_DAY}")
         note = f" (not every year has a {LEAP_DAY})" if LEAP_DAY in dates else ""
-        text = f"every year on {listed(dates)}"
-        return DayWords(each=text, on=text, condition=note)
+        return _yearly(listed(dates), note)
     parts = _date_parts(days)
     shortest = min(MONTH_LENGTHS[month - 1] for month in months)
     singles = [] if days.days in PARITIES else [first for first, last in runs_of(days.days) if first == last]
@@ -94,20 +92,25 @@ def _date_words(days: DayFields, months: frozenset[int]) -> DayWords:
 
 def _placed_words(days: DayFields, months: frozenset[int]) -> DayWords:
     parts = _placed(days, "and")
-    missing = [f"fifth {name}" for name in weekdays_named(day for day, place in days.numbered_weekdays if place == 5)]
-    return _of_months(listed(parts), months, missing=missing, is_alone=parts[0].startswith("the fifth"))
+    fifths = [weekday for weekday, place in days.numbered_weekdays if place == max(PLACES)]
+    missing = [f"fifth {name}" for name in weekdays_named(fifths)]
+    is_alone = len(days.numbered_weekdays) + len(days.last_weekdays) == 1
+    return _of_months(listed(parts), months, missing=missing, is_alone=is_alone)
 
 
 def _of_months(dates: str, months: frozenset[int], *, missing: list[str], is_alone: bool) -> DayWords:
     """Return the words for dates of months; months that miss some of them are never passed over in silence."""
-    if months == ALL_MONTHS:
-        text = f"on {dates} of every month"
-        if missing and is_alone:
-            return DayWords(each=f"{text} that has one", on=f"{text} that has one")
-    else:
-        text = f"every year on {dates} of {months_listed(months)}"
     note = f" (not every month has a {listed(missing, 'or')})" if missing else ""
+    if months != ALL_MONTHS:
+        return _yearly(f"{dates} of {months_listed(months)}", note)
+    text = f"on {dates} of every month"
+    if missing and is_alone:
+        return DayWords(each=f"{text} that has one", on=f"{text} that has one")
     return DayWords(each=text, on=text, condition=note)
+
+
+def _yearly(dates: str, note: str) -> DayWords:
+    return DayWords(each=f"every year on {dates}", on=f"on {dates} every year", condition=note)
 
 
 def _either_words(days: DayFields, *, is_any_date: bool, within: str) -> DayWords:

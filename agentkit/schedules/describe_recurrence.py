@@ -152,8 +152,8 @@ def _some_weeks(rule: RuleText) -> DayWords | None:
     text = f"{weeks} on {listed(weekdays_named(weekdays))}"
     if rule.interval == 2 and len(weekdays) == 1:
         text = f"every other {weekdays_named(weekdays)[0]}"
-    months = rule.numbers.get("BYMONTH")
-    return _alike(text if months is None else f"{text} in {months_listed(months)}")
+    months = frozenset(rule.numbers.get("BYMONTH", ALL_MONTHS))
+    return _alike(text if months == ALL_MONTHS else f"{text} in {months_listed(months)}")
 
 
 def _fields(rule: RuleText) -> DayFields | None:

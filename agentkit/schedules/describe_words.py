@@ -113,9 +113,13 @@ def duration_unit(duration: timedelta) -> tuple[int, str]:
 def moment_shown(moment: datetime, zone: ZoneInfo) -> str:
     """Return a moment by the clock of the zone, to the minute unless it has seconds.
 
-    A time that comes twice, when clocks go back, is shown with its offset.
+    A time that comes twice, when clocks go back, is shown with its offset; a moment whose wall would be beyond
+    the year 9999, in UTC with that offset.
     """
-    local = wall_at(moment, zone)
+    try:
+        local = wall_at(moment, zone)
+    except OverflowError:
+        return wall_shown(moment)
     wall = local.replace(tzinfo=None, fold=0)
     first, second = offsets_at(wall, zone)
     return wall_shown(local if first > second else wall)
