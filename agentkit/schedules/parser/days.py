@@ -250,6 +250,11 @@ def union(left: Weekdays | float, right: Weekdays | float) -> Weekdays:
     return first | second
 
 
+def weekday_number_too(weekdays: Weekdays, number: float) -> Weekdays | None:
+    """Return Chinese "每周一三五", whose days are numbers."""
+    return weekdays | {int(number) - 1} if 1 <= number <= 6 and number == int(number) else None
+
+
 def single(number: float) -> Weekdays:
     """Return a number as a set of numbers."""
     return frozenset({int(number)})

@@ -8,7 +8,7 @@ from agentkit.schedules.parser.grammar import Item, match_length
 from agentkit.schedules.parser.language import Language
 from agentkit.schedules.parser.sentences import Sentence
 
-_EDGES: Final = " \t\n,;:.!?-–—&|>*•…"
+_EDGES: Final = " \t\n,;:.!?-–—&|>*•…，、。；：！？"
 _MARKS: Final = frozenset(",;:-–—&|…")
 
 
@@ -60,6 +60,8 @@ def _trimmed(task: str, sentence: Sentence, language: Language) -> str:
     if language.spaced:
         while len(words) > 1 and words[0].strip(_EDGES).lower() in dropped - {"on", "with", "i", "we"}:
             words.pop(0)
+        for elision in language.intent.elisions if sentence.asked and words else ():
+            words[0] = words[0].removeprefix(elision).removeprefix(elision.replace("'", "’"))
         while len(words) > 1 and words[-1].lower() in language.intent.dangling:
             words.pop()
     return " ".join(words).strip(_EDGES)

@@ -35,7 +35,7 @@ _SMALL_WORDS: Final[dict[str, str]] = {
     "fr": (
         "à dans tous toutes les chaque rappelle rappelez moi de le la du des et pour prochain prochaine jusqu'à "
         "jusqu'au pendant demi demie ce cette au aux réveille n'oublie quel quelle quand il je j'ai est dois qui que "
-        "quoi mon ma mes appeler mets annule"
+        "quoi mon ma mes appeler mets annule tu peux maman"
     ),
 }
 _ENGLISH_WORDS: Final = word_set(
@@ -55,6 +55,8 @@ _TELLING_KINDS: Final = (
     "every",
     "time",
     "tonight",
+    "vague",
+    "over",
 )
 
 
@@ -73,7 +75,12 @@ def _weights() -> tuple[tuple[Callable[[], Language], dict[str, int]], ...]:
     for place, (load, _, small) in enumerate(tables):
         others = set().union(*(words for other, words in enumerate(known) if other != place))
         weights = dict.fromkeys(telling[place] - others, 2)
-        found.append((load, {**{word: 1 if len(word) < 3 and word.isascii() else 2 for word in small}, **weights}))
+        found.append(
+            (
+                load,
+                {**{word: 1 if len(word) < 3 and word.isascii() and word != "um" else 2 for word in small}, **weights},
+            )
+        )
     return tuple(found)
 
 

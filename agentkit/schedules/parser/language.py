@@ -48,6 +48,7 @@ class Intent:
         counted: Words after a number that show it counts nothing: "to".
         leading: Words dropped at the start of a task without framing: "to".
         dangling: Words dropped at its end: "at".
+        elisions: Links that are written together with the task's first word: "d'".
         past_ending: Ending of verbs in the past: "ed".
         fillers: Words that may stand between two timing phrases.
     """
@@ -83,6 +84,7 @@ class Intent:
     counted: frozenset[str] = frozenset()
     leading: frozenset[str] = frozenset()
     dangling: frozenset[str] = frozenset()
+    elisions: tuple[str, ...] = ()
     past_ending: str = ""
     fillers: frozenset[str] = frozenset({",", "-", "–", "—", "(", ")"})
 
@@ -155,7 +157,17 @@ def make_language(
     beginnings = {
         name: compile_level((name, pattern, _matched) for pattern in getattr(intent, name)) for name in _PATTERN_FIELDS
     }
-    return Language(code, singles, ordered, compiled, intent, beginnings, Spelling(singles), aliases or {}, spaced)
+    return Language(
+        code,
+        singles,
+        ordered,
+        compiled,
+        intent,
+        beginnings,
+        Spelling(singles, _own_words(levels, intent)),
+        aliases or {},
+        spaced,
+    )
 
 
 def _own_words(levels: Iterable[Iterable[Rule]], intent: Intent) -> set[str]:

@@ -210,6 +210,8 @@ def _every_some_days(
         return Problem("I can keep such a rhythm for one time of day. Which one?")
     clock = clocks[0]
     earliest = now if bounds.starts_at is None else max(now, bounds.starts_at.astimezone(zone) - timedelta(minutes=1))
+    if every.unit == "day" and every.weekdays and every.step % 7 == 0:
+        every = replace(every, unit="week", step=every.step // 7)
     if every.unit == "day":
         rule = f"FREQ=DAILY;INTERVAL={every.step}"
         if every.weekdays or every.months:

@@ -38,7 +38,8 @@ class Spelling:
     'thursday'
     """
 
-    def __init__(self, words: Iterable[str]) -> None:
+    def __init__(self, words: Iterable[str], correct: Iterable[str] = ()) -> None:
+        self._correct = _CORRECT_WORDS.union(correct)
         self._known = {word for word in words if len(word) >= _SHORTEST and word.isalpha()}
         self._shorter: dict[str, str] = {}
         for word in sorted(self._known):
@@ -47,7 +48,7 @@ class Spelling:
 
     def correct(self, word: str) -> str | None:
         """Return the word meant, if it is one slip away and not a word of its own."""
-        if len(word) > 14 or word in _CORRECT_WORDS or not word.isalpha():
+        if len(word) > 14 or word in self._correct or not word.isalpha():
             return None
         meant = self._shorter.get(word)
         if meant is not None and len(word) >= _SHORTEST - 1 and meant[0] == word[0]:

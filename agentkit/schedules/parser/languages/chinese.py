@@ -196,6 +196,7 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("weekdaylist", "<weekday> 到|至|- <weekday>", days.weekday_range),
     ("weekdaylist", "<weekday|weekdaylist> 和|、|,|跟|与 <weekday>", days.union),
     ("weekdaylist", "<every_weekday> 和|、|,|跟|与 <weekday|weekdaylist>", days.union),
+    ("weekdaylist", "<every_weekday|weekdaylist> 、? <number>", days.weekday_number_too),
     ("weekdaylist", "<every_weekday> 到|至|- <weekday>", days.weekday_range),
     ("every", "<every_weekday>", recurrences.every_weekday),
     ("every", "每 隔? <duration> 一次?", recurrences.every_duration),

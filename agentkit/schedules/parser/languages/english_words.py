@@ -25,7 +25,7 @@ _WEEKEND: Final = frozenset({5, 6})
 
 _WEEKDAY_NAMES: Final = (
     "monday mon",
-    "tuesday tue tues tu",
+    "tuesday tue tues",
     "wednesday wed weds",
     "thursday thu thur thurs",
     "friday fri",

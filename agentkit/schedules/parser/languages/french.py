@@ -138,6 +138,8 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "le|dans|la|au|en la|le? <part>", lambda part: part),
     ("said", "le|pour|à|au|en <day|weekday>", phrases.on),
     ("said", "pour le <day|weekday>", phrases.on),
+    ("said", "le <slashed>", phrases.on),
+    ("said", "en <day>", phrases.on),
     ("said", "le <number|ordinal>", lambda day: phrases.on(days.day_of_month(day))),
     ("said", "le|ce <daykind>", lambda kind: phrases.on(Period("weekend", 0)) if len(kind) == 2 else None),
     (
@@ -207,6 +209,7 @@ INTENT: Final = Intent(
     after_managed=word_set("de du des pour à le la les que sur d"),
     determiners=word_set("le la les l' mon ma mes ton ta tes son sa ses notre votre un une des du au"),
     choices=frozenset({"ou"}),
+    elisions=("d'", "qu'"),
     glue=frozenset({"à", "de", "et", "pour", "jusqu'à", "en"}),
     leading=frozenset({"que", "et", "de", "puis"}),
     dangling=frozenset({"à", "et", "le", "de"}),

@@ -122,6 +122,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "après - demain": DayOffset(2),
         "noël": CalendarDay(12, 25),
         "la fin du mois": Period("month", 0, end=True),
+        "fin de mois": Period("month", 0, end=True),
         "fin du mois": Period("month", 0, end=True),
         "la fin de la semaine": Period("week", 0, end=True),
         "fin de semaine": Period("week", 0, end=True),

@@ -163,7 +163,7 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
 PARTS: Final[tuple[Rule, ...]] = (
     ("times", "<time|times> ,? und|, <time|times>", amounts.at_more),
     ("times", "<time|number|times> ,? und|, <time>", amounts.at_more),
-    ("said", "um|gegen|ab <time|number>", amounts.at_one),
+    ("said", "um|gegen|ab|auf <time|number>", amounts.at_one),
     ("said", "um <number|time> und|, <time|number|times>", amounts.at_more),
     ("said", "um|gegen <times>", lambda times: times),
     ("said", "heute morgen", lambda: Several((DayOffset(0), MORNING))),
@@ -173,6 +173,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "am? <weekday> morgen", lambda day: both(one_day(day), MORNING)),
     ("said", "am? <weekday> <part>", lambda day, part: both(one_day(day), part)),
     ("said", "am|zum|zu|an|den <day|weekday|weekdaylist>", phrases.on),
+    ("said", "am <slashed>", phrases.on),
     ("said", "am <ordinal>", lambda day: phrases.on(days.day_of_month(day))),
     ("said", "am <monthdays>", recurrences.month_days),
     ("said", "am <daykind>", lambda kind: phrases.on(Period("weekend", 0)) if len(kind) == 2 else None),
