@@ -27,7 +27,7 @@ from agentkit.schedules.schedule import Schedule
 if TYPE_CHECKING:
     from agentkit.schedules.parser import ParsedSchedule
 
-_TRIES: Final = 5
+_TRIES: Final = 25
 #: Runs looked at to see how close they follow.
 _RUNS_CHECKED: Final = 50
 
