@@ -229,6 +229,8 @@ def in_half(hour: int, part: DayPart) -> int:
 
 def at_one(time: Time) -> At | Problem | None:
     """Return a single time of day as named with "at"."""
+    if isinstance(time, int | float) and time > 24:
+        return None
     found = as_clock(time)
     return At((found,)) if isinstance(found, Clock) else found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from agentkit.schedules.parser.grammar import Item, match_length
@@ -9,7 +10,7 @@ from agentkit.schedules.parser.language import Language
 from agentkit.schedules.parser.sentences import Sentence
 
 _EDGES: Final = " \t\n,;:.!?-–—&|>*•…，、。；：！？"
-_MARKS: Final = frozenset(",;:-–—&|…")
+_EMPTY: Final = re.compile(r"[(\[]\s*[)\]]")
 
 
 def describe(sentence: Sentence, places: set[int], text: str, language: Language) -> str:
@@ -25,7 +26,7 @@ def describe(sentence: Sentence, places: set[int], text: str, language: Language
         else:
             run.append(items[place])
     _add(pieces, run, text)
-    task = (" " if language.spaced else "").join(pieces)
+    task = _EMPTY.sub("", (" " if language.spaced else "").join(pieces))
     return _trimmed(task, sentence, language)
 
 

@@ -130,6 +130,8 @@ def moment(timing: Timing, now: datetime, zone: tzinfo) -> datetime | Problem:
     found = date_of(day, now, clock)
     if isinstance(found, Problem):
         return found
+    if timing.weekday is not None and found.weekday() != timing.weekday:
+        return Problem(f"{found.isoformat()} is a {found:%A}. Which day do you mean?")
     at = instant(found, clock, zone)
     if not isinstance(at, Problem) and at <= now and said is not None and _may_be_later(said, timing, day):
         # "today at 8", said at noon, leaves the evening.

@@ -15,7 +15,9 @@ from agentkit.schedules.parser.meanings import (
     Lasting,
     On,
     Part,
+    Past,
     Problem,
+    Starting,
     Times,
     Until,
     Vague,
@@ -48,7 +50,12 @@ def select(sentence: Sentence, language: Language) -> Selection:
         return Selection(Timing(problem=MORE_THAN_ONE))
     chosen = Selection(Timing())
     vague = [mention for mention in mentions if isinstance(mention.part, Vague)]
-    for cluster in _clusters([m for m in mentions if not isinstance(m.part, Vague)], sentence, language):
+    moments = [mention for mention in mentions if not isinstance(mention.part, Vague | Past)]
+    past = [mention for mention in mentions if isinstance(mention.part, Past)]
+    # "Review the numbers of last week" tells of the past beside a time to come.
+    said = [mention for mention in past if any(near(sentence, mention, other, language) for other in moments)]
+    told = moments + (said if moments else past)
+    for cluster in _clusters(sorted(told, key=lambda mention: mention.place), sentence, language):
         _take(cluster, chosen, sentence, language)
     loose = not chosen.timing.clocks and any(
         near(sentence, mention, other, language)
@@ -90,6 +97,11 @@ def _take(cluster: list[Mention], chosen: Selection, sentence: Sentence, languag
         if _is_alternative(mention, cluster, sentence, language):
             timing = replace(timing, problem=MORE_THAN_ONE)
         filled = fill(timing, mention.part)
+        if filled is not None and filled.weekday is not None and timing.weekday is None:
+            # "tomorrow, Wednesday," is one day; "tomorrow and on Friday" are two.
+            joiner = sentence.items[mention.place - 1].word if mention.place else ""
+            apart = joiner in language.intent.joiners - {","} or chosen.timing.day is not None
+            filled = None if apart else filled
         if filled is None:
             _refuse(cluster, mention, chosen, sentence, language)
             return
@@ -163,6 +175,10 @@ def _awaited(timing: Timing) -> Timing:
 
 def _without_bounds(timing: Timing, chosen: Selection, mentions: list[Mention]) -> Timing:
     unused: list[type] = [Lasting, Until, Times, Excluding]
+    if timing.starting is not None and isinstance(timing.starting.start, Clock) and not timing.clocks:
+        timing = replace(timing, clocks=(timing.starting.start,))
+    else:
+        unused.append(Starting)
     if timing.window is not None and not timing.clocks and (timing.day is not None or timing.part is not None):
         # "tomorrow from 2 to 3 pm" begins at 2.
         timing = replace(timing, clocks=(timing.window.start,))
@@ -170,7 +186,7 @@ def _without_bounds(timing: Timing, chosen: Selection, mentions: list[Mention]) 
         unused.append(Window)
     for kind in unused:
         _give_back(chosen, mentions, kind)
-    return replace(timing, lasting=None, until=None, times=None, excluding=None, window=None)
+    return replace(timing, lasting=None, until=None, starting=None, times=None, excluding=None, window=None)
 
 
 def _give_back(chosen: Selection, mentions: list[Mention], kind: type) -> None:

@@ -45,6 +45,7 @@ class Timing:
     clocks: tuple[Clock, ...] = ()
     part: DayPart | None = None
     day: Day | None = None
+    weekday: int | None = None
     every: Every | None = None
     after: After | None = None
     until: Until | None = None
@@ -149,6 +150,10 @@ def _fill_day(timing: Timing, day: Day) -> Timing | None:
         return timing
     # "Friday, 13 March" in pieces, and "Monday next week" said apart.
     match timing.day, day:
+        case DayOffset(), WeekdayDay(week=None, weekday=weekday):
+            return replace(timing, weekday=weekday)
+        case WeekdayDay(week=None, weekday=weekday), DayOffset():
+            return replace(timing, day=day, weekday=weekday)
         case CalendarDay(weekday=None) as dated, WeekdayDay(week=None, weekday=weekday):
             return replace(timing, day=replace(dated, weekday=weekday))
         case WeekdayDay(week=None, weekday=weekday), CalendarDay(weekday=None) as dated:

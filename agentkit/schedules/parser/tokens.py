@@ -32,7 +32,7 @@ _TOKEN: Final = re.compile(
   | (?P<dotted> \d{1,2}\.\d{1,2}\. (?!\d) )
   | (?P<slashed> \d{1,2}/\d{1,2} (?![\d/]) )
   | (?P<clock> \d{1,2}:\d{2}(?::\d{2})? (?![\d:]) )
-  | (?P<offset> (?<=utc|gmt)[+-]\d{1,2}(?::?\d{2})?(?!\d) )
+  | (?P<offset> (?:(?<=utc|gmt)|(?<=:\d\d))[+-]\d{1,2}(?::?\d{2})?(?!\d) )
   | (?P<ordinal> \d{1,3}(?:st|nd|rd|th|º|ª|er|ère|e|ème|eme)\b )
   | (?P<number> (?<![\w.])-\d+(?:[.,]\d+)? | \d+(?:[.,]\d+)? )
   | (?P<iana> (?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc|US)

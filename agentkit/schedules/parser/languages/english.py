@@ -28,6 +28,7 @@ from agentkit.schedules.parser.meanings import (
     Starting,
     Until,
     Window,
+    Zone,
 )
 from agentkit.schedules.parser.zones import ZONE_VOCABULARY, gmt_offset
 
@@ -176,6 +177,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "except|excluding|but not? in|during? <month|months>", phrases.excluding_months),
     ("zone", "in? the? <city|abbreviation> time|timezone", lambda zone: zone),
     ("zone", "<city> standard|daylight time", lambda zone: zone),
+    ("zone", "<offset>", lambda minutes: gmt_offset(Zone("UTC"), minutes)),
     ("zone", "<abbreviation> time? <offset>", gmt_offset),
     ("zone", "<abbreviation> + <number>", lambda zone, hours: gmt_offset(zone, int(hours * 60))),
     ("zone", "<abbreviation> - <number>", lambda zone, hours: gmt_offset(zone, -int(hours * 60))),

@@ -12,7 +12,7 @@ _NOTE: Final = "reminder|alarm|timer|alert|notification|nudge|ping|countdown|wak
 INTENT: Final = Intent(
     asking=(
         "remind me|us|myself",
-        "remind",
+        "remind|remindme",
         "reminder|reminders|alarm|timer",
         "be reminded",
         "reminding|pinging|notifying|alerting me|us",
@@ -89,9 +89,7 @@ INTENT: Final = Intent(
         "will do",
     ),
     keeping=("wake|wakey|get me|us up?", "call|phone|ring me|us", "snooze", "wake"),
-    links=frozenset(
-        {"to", "that", "about", "of", "for", "re", "regarding", "on", "with", "i", "we", ":", "-", "–", "2"}
-    ),
+    links=frozenset({"to", "that", "about", "of", "for", "re", "regarding", ":", "-", "–", "2"}),
     questions=(
         "what|what's|whats|who|who's|whos|whom|whose|which|why|where|where's|how|how's|hows",
         "when|when's|whens is|are|was|were|do|does|did|will|can|should|would|am|has|have",
@@ -173,7 +171,8 @@ INTENT: Final = Intent(
     ),
     moving=word_set("move shift push change bring delay reschedule postpone switch"),
     occasions=(
-        "on|at|by|in|during|around|before|after|until|from my|the|our|his|her|spring|summer|autumn|fall|winter|several|some|q1|q2|q3|q4",
+        "on|at|by|in|during|around|before|after|until|from my|the|our|his|her",
+        "on|at|by|in|during|around|before|after|until|from spring|summer|autumn|fall|winter|several|some|q1|q2|q3|q4",
         "at|by|in|on|around several|about|roughly <number>",
     ),
     after_managed=word_set(

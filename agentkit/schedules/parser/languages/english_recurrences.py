@@ -12,7 +12,6 @@ from agentkit.schedules.parser.meanings import (
     Every,
     Problem,
     Several,
-    Unit,
     Vague,
 )
 
@@ -131,6 +130,7 @@ DELAYS: Final[tuple[Rule, ...]] = (
     ),
     ("said", "in another <duration>", phrases.after),
     ("said", "in <duration> time", phrases.after),
+    ("said", "in <article|number> <owned> time", lambda count, unit: phrases.after(amounts.duration(count, unit))),
     ("said", "in <duration> ' time", phrases.after),
     ("said", "in|after? <duration> from now|today", phrases.after),
     ("said", "in|after? <duration> from right now", phrases.after),

@@ -72,8 +72,6 @@ def _units() -> dict[str, Unit]:
         for name, words in _UNITS.items()
         for word in words.split()
     }
-    for name in _UNITS:
-        units[f"{name}'s"] = units[f"{name}s'"] = units[name]
     units["m"] = Unit("minute")
     units["h"] = Unit("hour")
     units["d"] = Unit("day")
@@ -127,6 +125,8 @@ ALIASES: Final = {
     "2day": "today",
     "fourty": "forty",
     "oclock": "o'clock",
+    "nite": "night",
+    "rmd": "remind",
 }
 
 VOCABULARY: Final[dict[str, dict[str, object]]] = {
@@ -157,7 +157,12 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
     "article": {"a": 1, "an": 1},
     "unit": dict(_units()),
     "weekday": dict(_weekdays()),
+    # "an hour's time": only there, or "next week's plan" would be a day.
+    "owned": {f"{name}'s": Unit(name) for name in _UNITS},  # type: ignore[arg-type]  # the keys are unit names
     "mondays": {
+        "mwf": frozenset({0, 2, 4}),
+        "tth": frozenset({1, 3}),
+        "tuth": frozenset({1, 3}),
         **_plural_weekdays(),
         **{kind: days for kind, days in _day_kinds().items() if kind.endswith("s")},
     },
@@ -336,9 +341,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         ),
         Vague("When exactly should that be?"),
     ),
-    "over": dict.fromkeys(
-        ("yesterday", "yday", "yesterday's", "last night", "the other day", "the day before yesterday"), Past()
-    ),
+    "over": dict.fromkeys(("yesterday", "yday", "last night", "the other day", "the day before yesterday"), Past()),
     "hours": dict.fromkeys(
         (
             "working hours",

@@ -23,7 +23,6 @@ from agentkit.schedules.parser.meanings import (
     Period,
     Several,
     Starting,
-    Unit,
     Until,
 )
 from agentkit.schedules.parser.word_lists import word_set
