@@ -24,8 +24,14 @@ COMMANDS: Final = {
     "agents": "list the agents of a store",
     "schedules": "list what is scheduled, and when it runs next",
     "history": "list the runs that ended, with their errors",
+    "cancel": "delete a schedule of a store that no process serves",
+    "pause": "let a schedule rest",
+    "resume": "let a paused schedule run again",
+    "run-now": "let a schedule run once, whatever its time",
+    "requeue": "bring the job of a failed run back",
     "doctor": "check what is installed and reachable, and say how to fix the rest",
 }
+_MODULES: Final = dict.fromkeys(("cancel", "pause", "resume", "run-now", "requeue"), "change")
 _EPILOG: Final = """\
 exit codes: 0 done, 1 could not be done, 2 wrongly called, 130 interrupted
 `agentkit COMMAND --help` describes a command. The store is --store, else $AGENTKIT_STORE, else sqlite:///agentkit.db.
@@ -41,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = list(sys.argv[1:] if arguments is None else arguments)
     _never_fail_to_print()
     chosen = next((argument for argument in given if not argument.startswith("-")), None)
-    module = import_module(f"agentkit.cli.{chosen}") if chosen in COMMANDS else None
+    module = import_module(f"agentkit.cli.{_MODULES.get(chosen, chosen)}") if chosen in COMMANDS else None
     parser = _parser(chosen, module)
     try:
         options = parser.parse_args(given)

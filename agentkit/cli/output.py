@@ -28,14 +28,14 @@ def print_table(columns: Sequence[str], rows: Sequence[Sequence[object]], *, emp
     """Print rows in columns, each cell on one line and without control sequences.
 
     Args:
-        columns: Their headings; the last column may be of any width.
-        rows: Cells, as many as columns.
+        columns: Their headings.
+        rows: Cells, as many as columns; only those of the last are shortened, since others are ids to be copied.
         empty: What to say when there are no rows.
     """
     if not rows:
         print(empty)
         return
-    cells = [[_cell(value) for value in row] for row in rows]
+    cells = [[*(_cell(value) for value in row[:-1]), shortened(_cell(row[-1]), _WIDEST)] for row in rows]
     lines = [list(columns), *cells]
     widths = [max(len(line[column]) for line in lines) for column in range(len(columns))]
     for line in lines:
@@ -47,7 +47,7 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, datetime):
         return f"{value:%Y-%m-%d %H:%M:%S}"
-    return shortened(one_line(str(value)), _WIDEST)
+    return one_line(str(value))
 
 
 def _plain(value: Any) -> str:
