@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, time, timedelta
+from functools import lru_cache
 from heapq import merge
 from itertools import islice, pairwise
 from pathlib import Path
@@ -134,9 +135,17 @@ def _bounded(rule: Row, row: Row, until: str | None) -> list[datetime]:
 
 
 def _sample(rule: Row, row: Row) -> list[list[datetime]]:
+    # Requests said otherwise expect the same runs again and again.
+    return _sampled(json.dumps(rule, default=str), row["now"], row["tz"])
+
+
+@lru_cache(maxsize=4096)
+def _sampled(rule_text: str, now_text: str, zone_name: str) -> list[list[datetime]]:
+    rule: Row = json.loads(rule_text)
+    row: Row = {"now": now_text, "tz": zone_name}
     now = datetime.fromisoformat(row["now"])
     return [
-        [run.astimezone(UTC) for run in islice(_runs(rule, row, now + timedelta(days=days)), 30 if days else 5)]
+        [run.astimezone(UTC) for run in islice(_runs(rule, row, now + timedelta(days=days)), 12 if days else 5)]
         for days in DAYS_COMPARED
     ]
 
