@@ -50,7 +50,7 @@ bench: $(peers)
 	@$(python) -m benchmarks $(ARGS)
 
 faults: $(dev)
-	@$(python) -m pytest tests/faults $(ARGS)
+	@$(python) -m pytest tests/faults -m "" $(ARGS)
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

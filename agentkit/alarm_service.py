@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Sequence
 
@@ -87,9 +88,11 @@ class AlarmService:
             if not alone:
                 return await lifecycle.fire(release=release)
             await self._store.suspect(self._hosting.node, lifecycle.session.lease)
-            went_through = await lifecycle.fire(release=release)
-            await self._store.suspect(self._hosting.node, None)
-            return went_through
+            try:
+                return await lifecycle.fire(release=release)
+            finally:
+                with contextlib.suppress(StoreError):
+                    await self._store.suspect(self._hosting.node, None)
 
     async def _claim(self) -> None:
         """Wake agents that are due and not live, in waves."""
@@ -116,12 +119,13 @@ class AlarmService:
     async def _claim_wave(self, room: int) -> bool:
         """Claim and start a wave; True if there may be more."""
         now_ms = self._clock.now_ms()
-        claimed = await self._store.claim_due(self._hosting.node, self._classes, now_ms, room)
-        is_backlog = len(claimed.agents) == room
-        for activated in claimed.agents:
-            self._woken += 1
-            starting = self._hosting.begin(activated.lease.agent)
-            self._tasks.spawn(self._wake(activated, starting, release=is_backlog))
+        with self._hosting.claiming():
+            claimed = await self._store.claim_due(self._hosting.node, self._classes, now_ms, room)
+            is_backlog = len(claimed.agents) == room
+            for activated in claimed.agents:
+                self._woken += 1
+                starting = self._hosting.begin(activated.lease.agent, is_claimed=True)
+                self._tasks.spawn(self._wake(activated, starting, release=is_backlog))
         if not is_backlog:
             self._wakeups.cold(claimed.next_due_ms)
         return is_backlog

@@ -50,6 +50,14 @@ class Work:
         self.threads -= 1
 
 
+def abandon(work: Work) -> None:
+    """Give work up that did not stop; what it sleeps for holds nothing around it any more."""
+    for frame in frames():
+        if frame.work is not None and frame.work is not work:
+            frame.work.sleeping -= work.sleeping
+    work.abandoned = True
+
+
 @dataclass(slots=True, eq=False)
 class Frame:
     """One entry into an agent's code.
@@ -167,13 +175,17 @@ async def in_thread(function: Callable[..., T], *arguments: object) -> T:
             outcome.set_result(result)  # type: ignore[arg-type]  # the result, when there is no error
 
     def run() -> None:
-        result, error = None, None
+        result: T | None = None
+        error: BaseException | None = None
         try:
             result = context.run(function, *arguments)
         except BaseException as caught:  # handed to the awaiting coroutine
             error = caught
-        if isinstance(error, StopIteration):  # a future refuses it
-            error = RuntimeError("the function raised StopIteration")
+        if error is not None and (not isinstance(error, Exception) or isinstance(error, StopIteration)):
+            # A thread can't end the process, and a future refuses StopIteration.
+            wrapped = RuntimeError(f"the function raised {type(error).__name__}: {error}")
+            wrapped.__cause__ = error
+            error = wrapped
         with suppress(RuntimeError):  # the loop is closed: nobody waits for an abandoned thread any more
             loop.call_soon_threadsafe(settle, result, error)
 
@@ -183,5 +195,5 @@ async def in_thread(function: Callable[..., T], *arguments: object) -> T:
         return await outcome
     except asyncio.CancelledError:
         if work is not None and outcome.cancelled():
-            work.abandoned = True
+            abandon(work)
         raise

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import functools
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 from agentkit import context
@@ -69,6 +69,10 @@ class Hosting:
         self._build = build
         self._starting: dict[AgentId, Starting] = {}
         self._leaving: dict[AgentId, asyncio.Future[None]] = {}
+        # Claims under way, and agents that were claimed and are being started.
+        self._claims = 0
+        self._claim_ended = asyncio.Event()
+        self._claimed: set[AgentId] = set()
 
     @property
     def takes_calls(self) -> bool:
@@ -97,11 +101,27 @@ class Hosting:
             if lifecycle is not None and lifecycle.is_ready:
                 return lifecycle
 
-    def begin(self, agent: AgentId) -> Starting:
-        """Note that an agent is about to be started, so that others wait for it."""
-        starting: Starting = asyncio.get_running_loop().create_future()
-        self._starting[agent] = starting
+    def begin(self, agent: AgentId, *, is_claimed: bool = False) -> Starting:
+        """Note that an agent is about to be started, so that others wait for it.
+
+        One that was claimed for its alarm takes over from a call that is just asking the store for it.
+        """
+        starting = self._starting.get(agent)
+        if starting is None:
+            starting = self._starting[agent] = asyncio.get_running_loop().create_future()
+        if is_claimed:
+            self._claimed.add(agent)
         return starting
+
+    @contextlib.contextmanager
+    def claiming(self) -> Iterator[None]:
+        """Note that agents are being claimed for their alarms; leave once each has begun."""
+        self._claims += 1
+        try:
+            yield
+        finally:
+            self._claims -= 1
+            self._claim_ended.set()
 
     async def _start_for_call(self, agent: AgentId, starting: Starting) -> None:
         with contextlib.suppress(Exception):  # it reaches the caller through ``starting``
@@ -111,13 +131,15 @@ class Hosting:
         """Build an instance and run its start-up; tells ``starting`` how it went.
 
         Returns:
-            The instance; None if a teardown had to be finished instead.
+            The instance; None if a teardown had to be finished instead, or if another task starts it.
         """
         try:
             leaving = self._leaving.get(agent)
             if leaving is not None:
                 await leaving
             activated = claimed or await self._claim(agent)
+            if activated is None:
+                return None
             lifecycle = await self._started(activated, is_woken=claimed is not None)
         except BaseException as error:
             self._end_start(agent, starting)
@@ -134,11 +156,22 @@ class Hosting:
     def _end_start(self, agent: AgentId, starting: Starting) -> None:
         if self._starting.get(agent) is starting:
             del self._starting[agent]
+            self._claimed.discard(agent)
 
-    async def _claim(self, agent: AgentId) -> Activated:
+    async def _claim(self, agent: AgentId) -> Activated | None:
+        """Claim an agent for a call; None if it has just been claimed for its alarm, which then starts it."""
         claimed = await self._store.activate(self.node, agent)
-        if isinstance(claimed, Owner):
-            raise StoreError(f"{agent} is live in another process ({claimed.address})")
+        while isinstance(claimed, Owner):
+            if claimed.node != self.node:
+                raise StoreError(f"{agent} is live in another process ({claimed.address})")
+            if agent in self._claimed:
+                return None
+            if self._claims:
+                self._claim_ended.clear()
+                await self._claim_ended.wait()
+                continue
+            # Ours, but with no instance: one was lost when a commit failed.
+            claimed = await self._store.activate(self.node, agent, again=True)
         return claimed
 
     async def _started(self, activated: Activated, *, is_woken: bool) -> Lifecycle | None:

@@ -54,11 +54,17 @@ class State:
         try:
             return self._validated(raw)
         except ValidationError as error:
-            if self._migrate is not None:
-                return self._validated(self._migrate(raw))
-            problems = error.errors(include_url=False, include_input=False)
-            fields = [".".join(str(part) for part in problem["loc"]) or "(the whole)" for problem in problems]
-            raise StateError(str(self._session.agent), fields, problems[0]["msg"]) from error
+            if self._migrate is None:
+                raise self._misfit(error) from error
+        try:
+            return self._validated(self._migrate(raw))
+        except ValidationError as error:
+            raise self._misfit(error) from error
+
+    def _misfit(self, error: ValidationError) -> StateError:
+        problems = error.errors(include_url=False, include_input=False)
+        fields = [".".join(str(part) for part in problem["loc"]) or "(the whole)" for problem in problems]
+        return StateError(str(self._session.agent), fields, problems[0]["msg"])
 
     def _validated(self, value: Any) -> Any:
         if self._model is None:

@@ -202,7 +202,7 @@ class Dispatcher:
                 return
         finally:
             timer.cancel()
-        work.abandoned = True
+        context.abandon(work)
         logger.error("%s did not stop when it was cancelled and is abandoned; it can't write any more", work.label)
 
     def _alive_since(self, job_id: str) -> int | None:

@@ -65,7 +65,7 @@ def leave(connection: sqlite3.Connection, node: str) -> None:
     connection.execute("delete from nodes where node=?", (node,))
 
 
-def activate(connection: sqlite3.Connection, node: str, agent: AgentId) -> Activated | Owner:
+def activate(connection: sqlite3.Connection, node: str, agent: AgentId, *, again: bool) -> Activated | Owner:
     """Claim one agent for a call."""
     found = connection.execute(_FIND, agent).fetchone()
     if found is None:
@@ -73,7 +73,7 @@ def activate(connection: sqlite3.Connection, node: str, agent: AgentId) -> Activ
         lease = Lease(agent, int(cursor.lastrowid or 0), node, 1, fresh=True)
         return Activated(lease, AgentRow(), [], None)
     key, owner, epoch, *hot = found
-    if owner is not None and owner != node:
+    if owner is not None and not (again and owner == node):
         address = connection.execute("select address from nodes where node=?", (owner,)).fetchone()
         return Owner(owner, address[0] if address else "")
     connection.execute("update agents set node=?, epoch=?, running=null where agent_id=?", (node, epoch + 1, key))

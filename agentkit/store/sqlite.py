@@ -144,15 +144,21 @@ class SqliteStore:
 
     def _connect(self, path: Path) -> sqlite3.Connection:
         connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False, timeout=5.0)
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
         check(connection, self.location, self._migrations)  # before anything in the file is touched
         mode = connection.execute("pragma journal_mode=wal").fetchone()[0]
         if mode != "wal":
-            connection.close()
             message = f"{self.location} can't use a write-ahead log (is it on a network drive?); use a local disk"
             raise StoreUnavailableError(message)
         if self._durable == "off":
             connection.execute("pragma synchronous=off")
-        return connection
 
     async def close(self) -> None:
         """See ``Store``."""
@@ -204,9 +210,9 @@ class SqliteStore:
 
     # --- ownership
 
-    async def activate(self, node: str, agent: AgentId) -> Activated | Owner:
+    async def activate(self, node: str, agent: AgentId, *, again: bool = False) -> Activated | Owner:
         """See ``Store``. The claim needs no sync: a lost one dies with its node."""
-        return await self.writer.call(lambda connection: claims.activate(connection, node, agent))
+        return await self.writer.call(lambda connection: claims.activate(connection, node, agent, again=again))
 
     async def claim_due(self, node: str, classes: Sequence[str], now_ms: int, limit: int) -> Claimed:
         """See ``Store``."""

@@ -228,8 +228,11 @@ class Store(Protocol):
     async def leave(self, node: str) -> None:
         """Give up everything a node owns; work cut off there counts as not started."""
 
-    async def activate(self, node: str, agent: AgentId) -> Activated | Owner:
-        """Claim an agent, making its row if need be, or tell who has it."""
+    async def activate(self, node: str, agent: AgentId, *, again: bool = False) -> Activated | Owner:
+        """Claim an agent, making its row if need be, or tell who has it.
+
+        With ``again`` a node claims anew what it owns already, because its instance was lost.
+        """
 
     async def claim_due(self, node: str, classes: Sequence[str], now_ms: int, limit: int) -> Claimed:
         """Claim unowned agents of these classes that are due, earliest first, each marked as running its first job."""

@@ -75,6 +75,8 @@ class FakeClock:
             timer.cancel()
             for work in works:
                 work.sleeping -= 1
+                if work.abandoned:
+                    break
             if task is not None:
                 self.sleepers.discard(task)
 

@@ -16,7 +16,9 @@ from agentkit.store.store import Store
 from agentkit.testing.event_recorder import EventRecorder
 from agentkit.testing.fake_clock import FakeClock
 
-_TURNS = 3
+#: What a moved clock set off may take several turns of the loop to get going. An asyncio loop tells when nothing is
+#: ready any more; where it doesn't, or a test's own task keeps it busy, so many turns must do.
+_TURNS = 30
 
 
 class ManualRuntime(Runtime):
@@ -91,12 +93,13 @@ class ManualRuntime(Runtime):
         """Wait until nothing goes on but waiting for the clock."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._real_timeout
+        ready = getattr(loop, "_ready", (None,))
         quiet = 0
         while quiet < _TURNS:
             await asyncio.sleep(0)
             busy = next(self._busy(), None)
             if busy is None:
-                quiet += 1
+                quiet += 1 if ready else _TURNS // 2
                 continue
             quiet = 0
             if loop.time() > deadline:
@@ -117,6 +120,8 @@ class ManualRuntime(Runtime):
             elif not work.sleeping:
                 yield work.label
         for lifecycle in lifecycles:
+            if lifecycle.session.has_pending:
+                yield f"a commit of {lifecycle.session.agent}"
             for work in lifecycle.tracked.works():
                 if not work.sleeping:
                     yield f"background work of {work.label}"
