@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from agentkit.errors import StateError
 from agentkit.json_value import from_text, to_text
 from agentkit.store.session import Session
+
+if TYPE_CHECKING:
+    from pydantic import ValidationError
 
 
 class State:
