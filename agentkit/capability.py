@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any
 
@@ -52,6 +53,15 @@ class Scope:
     def is_starting(self) -> bool:
         """Start-up is under way."""
         return self._lifecycle.session.is_starting
+
+    @property
+    def is_in_transaction(self) -> bool:
+        """The running code belongs to an open ``transaction()`` of the agent."""
+        return self._lifecycle.session.is_in_transaction
+
+    async def once_committed(self, follow: Callable[[], Awaitable[None]]) -> None:
+        """Call a function: in a ``transaction()`` once that is committed, else now."""
+        await self._lifecycle.session.once_committed(follow)
 
     async def history(self, limit: int) -> list[HistoryRow]:
         """Return the latest recorded runs of the agent, newest first."""

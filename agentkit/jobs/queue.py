@@ -169,6 +169,10 @@ class JobQueue:
         """Return the owner's jobs by due time, as stored."""
         return [row for row in self._session.jobs() if row.owner == self._owner]
 
+    def count(self) -> int:
+        """Return how many jobs the owner has."""
+        return self._session.count_jobs(self._owner)
+
     def row(self, id: str) -> JobRow | None:
         """Return one of the owner's jobs as stored, or None."""
         return self._own(id)

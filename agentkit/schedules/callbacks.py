@@ -47,7 +47,7 @@ class Callbacks:
             return self._named[name]
         if self._host is None or name.startswith("__"):
             return None
-        if not inspect.isfunction(inspect.getattr_static(type(self._host), name, None)):
+        if not any(inspect.isfunction(vars(cls).get(name)) for cls in type(self._host).__mro__):
             return None
         found: Callback = getattr(self._host, name)
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, Literal, TypeAlias
 
@@ -158,7 +158,8 @@ def to_schedule(
     timeout: timedelta | None,
 ) -> Schedule:
     """Return a record as users see it."""
-    schedule = Schedule(
+    kind, when = record.type, record.when
+    return Schedule(
         id=id,
         callback=callback,
         payload=record.payload,
@@ -174,18 +175,11 @@ def to_schedule(
         catch_up=record.catch_up,
         created_at=created_at,
         timeout=timeout,
+        delay=int(when) * _MILLISECOND if kind == "delayed" else None,
+        interval=int(when) * _MILLISECOND if kind == "interval" else None,
+        cron=str(when) if kind == "cron" else None,
+        rrule=str(when) if kind == "rrule" else None,
     )
-    match record.type:
-        case "delayed":
-            return replace(schedule, delay=int(record.when) * _MILLISECOND)
-        case "interval":
-            return replace(schedule, interval=int(record.when) * _MILLISECOND)
-        case "cron":
-            return replace(schedule, cron=str(record.when))
-        case "rrule":
-            return replace(schedule, rrule=str(record.when))
-        case "scheduled":
-            return schedule
 
 
 def moment_ms(moment: datetime | None, name: str) -> int | None:

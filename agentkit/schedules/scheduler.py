@@ -87,6 +87,7 @@ class Scheduler(Capability):
         self._options = options or AgentOptions()
         self._warned: set[str] = set()
         self._begun: _Begun | None = None
+        self._zone: str | None = None
 
     # --- making schedules
 
@@ -189,7 +190,7 @@ class Scheduler(Capability):
         id = None if key is None else _KEY_PREFIX + key
         text = to_text(record.to_json(), "payload", limit=self._options.max_payload_bytes, quota="max_payload_bytes")
         row = await self.lifecycle.jobs.push_row(callback, due_ms, text, id=id, options=options)
-        schedule = self._schedule(row)
+        schedule = self._schedule(row, record)
         self._tell("schedule:create", row)
         return schedule
 
@@ -274,7 +275,7 @@ class Scheduler(Capability):
 
     def _check_quota(self) -> None:
         limit = self._options.max_schedules
-        count = len(self.lifecycle.jobs.rows())
+        count = self.lifecycle.jobs.count()
         if count >= limit:
             raise QuotaError("max_schedules", limit, f"{self.lifecycle.name!r} has {count:,} schedules already")
 
@@ -398,8 +399,13 @@ class Scheduler(Capability):
 
     async def timezone(self) -> str:
         """Return the IANA name of the zone that applies when none is given."""
+        if self._zone is not None and not self.lifecycle.is_in_transaction:
+            return self._zone
         stored: str | None = await self.lifecycle.storage.get(_TIMEZONE)
-        return stored or self._options.timezone
+        zone = stored or self._options.timezone
+        if not self.lifecycle.is_in_transaction:  # which may be dropped
+            self._zone = zone
+        return zone
 
     async def set_timezone(self, name: str) -> None:
         """Store the zone that applies when none is given; schedules that exist keep theirs.
@@ -409,6 +415,10 @@ class Scheduler(Capability):
         """
         zone_named(name)
         await self.lifecycle.storage.put(_TIMEZONE, name)
+        await self.lifecycle.once_committed(self._forget_zone)
+
+    async def _forget_zone(self) -> None:
+        self._zone = None
 
     # --- running
 
@@ -540,10 +550,10 @@ class Scheduler(Capability):
     def _now_ms(self) -> int:
         return self.lifecycle.clock.now_ms()
 
-    def _schedule(self, row: JobRow) -> Schedule:
+    def _schedule(self, row: JobRow, record: Record | None = None) -> Schedule:
         options = JobOptions.from_text(row.options)
         return to_schedule(
-            _record(row),
+            _record(row) if record is None else record,
             id=row.id,
             callback=row.function,
             created_at=from_ms(row.created_ms),

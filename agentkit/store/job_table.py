@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from agentkit.store.store import JobRow
@@ -11,13 +12,14 @@ from agentkit.store.store import JobRow
 class JobTable:
     """Rows by id, and a heap over them whose outdated entries are dropped when they come up."""
 
-    __slots__ = ("_exclusive", "_heap", "_rows")
+    __slots__ = ("_exclusive", "_heap", "_owned", "_rows")
 
     def __init__(self, rows: Iterable[JobRow] = ()) -> None:
         self._rows = {row.id: row for row in rows}
         self._heap = [(row.due_ms, row.run_id, row.id) for row in self._rows.values()]
         heapq.heapify(self._heap)
         self._exclusive = sum(row.exclusive for row in self._rows.values())
+        self._owned = Counter(row.owner for row in self._rows.values())
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -29,6 +31,10 @@ class JobTable:
         """Return a row, or None."""
         return self._rows.get(job_id)
 
+    def count(self, owner: str) -> int:
+        """Return how many jobs an owner has."""
+        return self._owned[owner]
+
     def apply(self, changes: dict[str, JobRow | None]) -> None:
         """Put the rows, and drop those that are None."""
         for job_id, row in changes.items():
@@ -39,9 +45,11 @@ class JobTable:
         old = self._rows.pop(job_id, None)
         if old is not None:
             self._exclusive -= old.exclusive
+            self._owned[old.owner] -= 1
         if row is not None:
             self._rows[job_id] = row
             self._exclusive += row.exclusive
+            self._owned[row.owner] += 1
             heapq.heappush(self._heap, (row.due_ms, row.run_id, job_id))
         if len(self._heap) > 2 * len(self._rows) + 64:
             self._heap = [(row.due_ms, row.run_id, row.id) for row in self._rows.values()]

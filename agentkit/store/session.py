@@ -104,6 +104,11 @@ class Session:
             frame = frame.outer
         return None
 
+    @property
+    def is_in_transaction(self) -> bool:
+        """The running code belongs to an open block."""
+        return self._transaction() is not None
+
     def _writing(self) -> Transaction | None:
         """Return the open block as ``_transaction`` does, or raise if the running code lost the right to write.
 
@@ -200,6 +205,13 @@ class Session:
         if job_id in transaction.batch.jobs:
             return transaction.batch.jobs[job_id]
         return self.table.get(job_id)
+
+    def count_jobs(self, owner: str) -> int:
+        """Return how many jobs an owner has, as the running code sees them."""
+        transaction = self._transaction()
+        if transaction is None:
+            return self.table.count(owner)
+        return sum(1 for row in self.jobs() if row.owner == owner)
 
     def jobs(self) -> list[JobRow]:
         """Return all jobs as the running code sees them, by due time."""
