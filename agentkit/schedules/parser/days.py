@@ -15,6 +15,7 @@ from agentkit.schedules.parser.meanings import (
     NthWeekday,
     Period,
     Problem,
+    Several,
     Shifted,
     Unit,
     WeekdayDay,
@@ -120,6 +121,14 @@ def day_of_month(day: float) -> MonthDay | Problem | None:
     if day > 31:
         return Problem("No month has that many days. Which date do you mean?")
     return MonthDay(int(day))
+
+
+def weekday_the(weekdays: Weekdays, number: float) -> Several | Problem | None:
+    """Return "Friday the 13th", whose weekday is checked."""
+    weekday, day = coming(weekdays), day_of_month(number)
+    if weekday is None or not isinstance(day, MonthDay):
+        return day if isinstance(day, Problem) else None
+    return Several((day, weekday))
 
 
 def day_of_this_month(day: float) -> MonthDay | Problem | None:

@@ -44,6 +44,7 @@ class Intent:
         limits: Words that may go on a recurrence with what limits it: "after", "if".
         places: Words that go on either with a time or with a place: "in", "at".
         choices: Words between alternatives: "or".
+        clock_words: Words before a time of day: "at".
         glue: Words after a time that show it to be no adjective: "at", "to".
         counted: Words after a number that show it counts nothing: "to".
         leading: Words dropped at the start of a task without framing: "to".
@@ -81,6 +82,7 @@ class Intent:
     limits: frozenset[str] = frozenset()
     places: frozenset[str] = frozenset()
     choices: frozenset[str] = frozenset()
+    clock_words: frozenset[str] = frozenset()
     counted: frozenset[str] = frozenset()
     leading: frozenset[str] = frozenset()
     dangling: frozenset[str] = frozenset()

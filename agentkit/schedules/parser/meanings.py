@@ -180,6 +180,7 @@ class Every:
         nth: Pairs of n and weekday within the month; n is -1 for the last.
         workday: The n-th working day of the month.
         minute: Minute of the hour for hourly rules.
+        needs_time: Whether no hour is understood by itself: "nightly".
     """
 
     unit: UnitName | None = None
@@ -192,6 +193,7 @@ class Every:
     workday: int = 0
     minute: int | None = None
     part: DayPart | None = None
+    needs_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,6 +46,14 @@ def find_mentions(sentence: Sentence, language: Language) -> list[Mention]:
         mention = _mention(items, place, item, found)
         if mention is None:
             continue
+        if "bare_delay" in item.readings and place + 1 < len(items):
+            following = items[place + 1]
+            if following.word.endswith("s"):
+                continue
+            if following.word in ("and", "or", "to", "-", "point") or not {"number", "duration"}.isdisjoint(
+                following.readings
+            ):
+                mention = Mention(place, HOW_LONG, STRONG)
         if _names_unknown_zone(items, place):
             mention = Mention(place, UNKNOWN_ZONE, STRONG)
         if mention.strength < STRONG and "duration" not in item.readings and _is_modifier(items, place, language):
@@ -72,6 +80,7 @@ def _names_unknown_zone(items: list[Item], place: int) -> bool:
     return touching and all(_is_word(item) and len(item.word) > 3 for item in (following[0], following[2]))
 
 
+HOW_LONG: Final = Problem("How long from now exactly?")
 UNKNOWN_ZONE: Final = Problem("I don't know that time zone. Which one do you mean?")
 
 
@@ -97,6 +106,7 @@ _KINDS: Final = (
     ("said", STRONG),
     ("every", STRONG),
     ("rate", STRONG),
+    ("bare_delay", STRONG),
     ("minute", STRONG),
     ("over", STRONG),
     ("moment", STRONG),

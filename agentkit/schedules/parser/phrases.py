@@ -23,6 +23,8 @@ from agentkit.schedules.parser.meanings import (
 )
 
 Weekdays = frozenset[int]
+MOST_RUNS = 10_000
+"""As many as an iCalendar rule may count here."""
 Bound = Day | Clock | Duration | Weekdays | At | Problem | None
 
 
@@ -101,6 +103,10 @@ def lasting_from_now(length: Duration | Problem) -> Lasting | Problem:
     return length if isinstance(length, Problem) else Lasting(length, coming=True)
 
 
-def count_of(count: float) -> Times | None:
+def count_of(count: float) -> Times | Problem | None:
     """Return "8 times"."""
-    return Times(int(count)) if count == int(count) and 1 <= count <= 100_000 else None
+    if count != int(count) or count < 1:
+        return None
+    return (
+        Times(int(count)) if count <= MOST_RUNS else Problem("That is more often than I can count. How often in all?")
+    )

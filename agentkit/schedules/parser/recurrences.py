@@ -15,6 +15,7 @@ from agentkit.schedules.parser.meanings import (
     Period,
     Problem,
     Rate,
+    Times,
     Unit,
 )
 
@@ -204,3 +205,13 @@ def rate_per(count: float, length: Duration | Problem) -> Rate | Every | None:
     if (length.seconds, length.months) != one_of[length.last]:
         return None
     return rate(count, Unit(length.last))
+
+
+def times_per(times: Times | Problem, unit: Unit) -> Rate | Every | Problem | None:
+    """Return "three times a day", its count read before."""
+    return times if isinstance(times, Problem) else rate(times.count, unit)
+
+
+def times_per_length(times: Times | Problem, length: Duration | Problem) -> Rate | Every | Problem | None:
+    """Return "three times a day", its unit read as a duration."""
+    return times if isinstance(times, Problem) else rate_per(times.count, length)

@@ -55,6 +55,8 @@ def repeated(timing: Timing, now: datetime, zone: tzinfo, zone_name: str) -> Rep
     bounds = bounds_of(timing, every, now, zone)
     if isinstance(bounds, Problem):
         return bounds
+    if every.needs_time and not timing.clocks:
+        return Problem("At what time each night?")
     clocks = _clocks(timing, every)
     if every.unit in ("second", "minute", "hour"):
         found = _within_a_day(timing, every, bounds, now, zone_name)

@@ -26,6 +26,7 @@ from agentkit.schedules.parser.sentences import Sentence, is_timing, judge, spli
 from agentkit.schedules.parser.timing import Timing, fill
 from agentkit.schedules.parser.tokens import FORBIDDEN, same_width, split_text
 from agentkit.schedules.parser.word_lists import word_set
+from agentkit.schedules.parser.upcoming import next_runs
 from agentkit.schedules.parser.zones import known_zone
 
 LONGEST_TEXT: Final = 10_000
@@ -138,6 +139,8 @@ def _framing(sentence: Sentence, places: set[int], text: str, language: Language
 def _left_over(timed: list[tuple[Sentence, Selection]], language: Language) -> Problem | None:
     """Return the question about a recurrence, a bound or an exception that no rule understood."""
     for sentence, selection in timed:
+        if _has_unread_clock(sentence, selection, language):
+            return Problem("At what time exactly?")
         if unread_recurrence(sentence, selection.places, language):
             return HOW_OFTEN
         if selection.timing.every is None:
@@ -150,6 +153,18 @@ def _left_over(timed: list[tuple[Sentence, Selection]], language: Language) -> P
                     f"I don't understand the part from “{item.word}” on. Can you say it with dates or times?"
                 )
     return None
+
+
+def _has_unread_clock(sentence: Sentence, selection: Selection, language: Language) -> bool:
+    """Tell whether "at" and a number follow the timing without being a time of day: "tomorrow at 9.5"."""
+    items = sentence.items
+    return any(
+        place - 1 in selection.places
+        and place not in selection.places
+        and items[place].word in language.intent.clock_words
+        and "number" in items[place + 1].readings
+        for place in range(1, len(items) - 1)
+    )
 
 
 def _goes_on(sentence: Sentence, selection: Selection, language: Language) -> bool:
@@ -221,6 +236,8 @@ def _answer(
         count=found.count,
         starts_at=found.starts_at,
     )
+    if plan.until is not None and not next_runs(plan, now, 1):
+        problem = problem or Problem("It would be over before its first run. Until when should it run?")
     return _checked(plan, problem)
 
 

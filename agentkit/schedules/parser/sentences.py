@@ -61,7 +61,7 @@ def judge(items: list[Item], language: Language) -> Sentence:
     beginnings = language.beginnings
     marked = any(item.word == "?" for item in items[-3:])
     place = _skip(words, 0, language, "courtesies")
-    if any(match_length(words, index, beginnings["instructions"]) for index in range(len(words))):
+    if place < len(words) and match_length(words, place, beginnings["instructions"]):
         return Sentence(items, "instruction", 0)
     wished = False
     while place < len(words):
@@ -74,6 +74,8 @@ def judge(items: list[Item], language: Language) -> Sentence:
             break
         wished = True
         place = _skip(words, place + wish, language, "courtesies")
+    if any(match_length(words, index, beginnings["instructions"]) for index in range(len(words))):
+        return Sentence(items, "instruction", 0)
     if place < len(words) and match_length(words, place, beginnings["keeping"]):
         return Sentence(items, "request", _place_of(items, words, place), asked=True)
     task = _place_of(items, words, place)
@@ -171,7 +173,7 @@ def _is_managed(items: list[Item], language: Language) -> bool:
 
 
 _TIMING_KINDS: Final = word_set(
-    "said every rate minute over moment day time times window weekday weekdaylist mondays daykind monthday "
+    "said every rate bare_delay minute over moment day time times window weekday weekdaylist mondays daykind monthday "
     "monthdays months tonight zone duration vague phrase"
 )
 

@@ -150,7 +150,7 @@ def _fill_day(timing: Timing, day: Day) -> Timing | None:
         return timing
     # "Friday, 13 March" in pieces, and "Monday next week" said apart.
     match timing.day, day:
-        case DayOffset(), WeekdayDay(week=None, weekday=weekday):
+        case DayOffset() | MonthDay(), WeekdayDay(week=None, weekday=weekday):
             return replace(timing, weekday=weekday)
         case WeekdayDay(week=None, weekday=weekday), DayOffset():
             return replace(timing, day=day, weekday=weekday)
@@ -221,6 +221,7 @@ def merge(first: Every, second: Every) -> Every | None:
         workday=fine.workday or coarse.workday,
         minute=coarse.minute if fine.minute is None else fine.minute,
         part=fine.part or coarse.part,
+        needs_time=fine.needs_time or coarse.needs_time,
     )
 
 

@@ -34,6 +34,8 @@ _TOKEN: Final = re.compile(
   | (?P<clock> \d{1,2}:\d{2}(?::\d{2})? (?![\d:]) )
   | (?P<offset> (?:(?<=utc|gmt)|(?<=:\d\d))[+-]\d{1,2}(?::?\d{2})?(?!\d) )
   | (?P<ordinal> \d{1,3}(?:st|nd|rd|th|º|ª|er|ère|e|ème|eme)\b )
+  | (?P<thousands> \d{1,3}(?:,\d{3}){1,3} (?![\d,]) )
+  | (?P<malformed> \d{1,2}:\d (?!\d) )
   | (?P<number> (?<![\w.])-\d+(?:[.,]\d+)? | \d+(?:[.,]\d+)? )
   | (?P<iana> (?:Africa|America|Antarctica|Asia|Atlantic|Australia|Europe|Indian|Pacific|Etc|US)
         (?:/[A-Z][A-Za-z0-9_+-]+)+ (?!/) )
@@ -90,6 +92,10 @@ def _shaped(kind: str, word: str, *, month_first: bool) -> tuple[str, dict[str, 
         case "clock":
             hour, minute = word.split(":")[:2]
             return word, {"time": clock(int(hour), int(minute), exact=hour.startswith("0"))}
+        case "thousands":
+            return word, {"number": int(word.replace(",", ""))}
+        case "malformed":
+            return word, {"malformed": Problem(f"{word} is not a time of day. What time do you mean?")}
         case "ordinal":
             return word, {"ordinal": int(re.match(r"\d+", word)[0])}  # type: ignore[index]  # the pattern starts so
         case "half":

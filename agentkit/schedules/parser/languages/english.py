@@ -78,6 +78,7 @@ PARTS: Final[tuple[Rule, ...]] = (
         "at|@|by|around|about|approximately|circa|exactly|approx|before|not <time|dotted|military|number>",
         amounts.at_one,
     ),
+    ("said", "at|@|by <malformed>", lambda problem: problem),
     ("said", "no later than <time|number>", amounts.at_one),
     ("said", "at|@|by around|about|approximately|exactly <time|dotted|military|number>", amounts.at_one),
     ("said", "at|@|by <times|numbers>", lambda times: times),

@@ -21,6 +21,8 @@ NUMBERS: Final[tuple[Rule, ...]] = (
     ("number", "<number> thousand", lambda count: count * 1000),
     ("number", "<number> and a half", lambda count: count + 0.5),
     ("number", "<number> ½", lambda count: count + 0.5),
+    ("number", "<number> and <article> quarter", lambda count, _: count + 0.25),
+    ("number", "<number> and three quarters", lambda count: count + 0.75),
     ("number", "minus|negative <number>", lambda count: -abs(count)),
     ("number", "another <number>", lambda count: count),
 )
@@ -170,7 +172,7 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("day", "the? <ordinal> <weekday> of|in <day>", days.nth_ahead),
     ("day", "the? last <weekday> of|in <day>", days.last_ahead),
     ("day", "<weekday> ,? the? <day>", days.dated_weekday),
-    ("day", "<weekday> the <ordinal>", lambda _, day: days.day_of_month(day)),
+    ("said", "on? <weekday> the <ordinal>", days.weekday_the),
     (
         "day",
         "<day> ,? <year>",

@@ -206,13 +206,14 @@ INTENT: Final = Intent(
         "jailbreak",
         "dan mode",
         "developer|debug|admin|god|sudo mode",
-        "set the|your|my timezone|zone|time to",
+        "set the|your|my? timezone|zone|time to",
     ),
     determiners=word_set(
         "the my our your his her their its a an that those these any some no another mom's dad's whose"
     ),
     limits=word_set("after before during while when whenever if except between from past unless until till"),
     places=frozenset({"on", "in", "at"}),
+    clock_words=frozenset({"at", "@"}),
     choices=frozenset({"or"}),
     glue=frozenset({"at", "on", "to", "and", "of", "by", "from", "until", "in", "for"}),
     counted=frozenset({"to", "for"}),

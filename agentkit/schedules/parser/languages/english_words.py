@@ -193,7 +193,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "yearly": Every(unit="year"),
         "annually": Every(unit="year"),
         "quarterly": Every(unit="month", months=frozenset({1, 4, 7, 10})),
-        "nightly": Every(unit="day", part=NIGHT),
+        "nightly": Every(unit="day", part=NIGHT, needs_time=True),
         "fortnightly": Every(unit="week", step=2),
         "biweekly": Every(unit="week", step=2),
         "bi - weekly": Every(unit="week", step=2),

@@ -114,7 +114,7 @@ DAYS: Final[tuple[Rule, ...]] = (
 RECURRENCES: Final[tuple[Rule, ...]] = (
     ("said", "in|nach <duration>", phrases.after),
     ("said", "in etwa|ungefähr|ca|circa <duration>", phrases.after),
-    ("said", "in <number>", phrases.after_minutes),
+    ("bare_delay", "in <number>", phrases.after_minutes),
     ("every", f"{_EVERY} <unit>", recurrences.every_unit),
     ("every", f"{_EVERY} <daykind|mondays|weekday|weekdaylist>", recurrences.every_weekday),
     ("every", f"{_EVERY} <part>", recurrences.every_part),
