@@ -10,6 +10,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final, Literal
 
@@ -23,11 +24,12 @@ from agentkit.schedules.chat_text import one_line
 _OLDEST_SQLITE: Final = (3, 35, 0)
 _OLDEST_PYTHON: Final = (3, 11)
 _CORE: Final = ("pydantic", "croniter", "python-dateutil", "aiosqlite")
+# The module that uses an extra, and the libraries it brings; extras of modules that aren't there yet are left out.
 _EXTRAS: Final = {
-    "model": ("instructor", "openai"),
-    "docker": ("docker",),
-    "server": ("starlette", "uvicorn"),
-    "postgres": ("psycopg",),
+    "model": ("agentkit.schedules.parser.model", ("instructor", "openai")),
+    "docker": ("agentkit.sandbox", ("docker",)),
+    "server": ("agentkit.server", ("starlette", "uvicorn")),
+    "postgres": ("agentkit.store.postgres", ("psycopg",)),
 }
 _MARKS: Final = {"ok": "ok  ", "missing": "-   ", "warning": "warn", "failed": "FAIL"}
 #: Less room than this and commits may soon fail.
@@ -115,7 +117,9 @@ def _zones() -> Iterator[Check]:
 
 
 def _extras() -> Iterator[Check]:
-    for extra, names in _EXTRAS.items():
+    for extra, (module, names) in _EXTRAS.items():
+        if find_spec(module) is None:
+            continue
         found = {name: _installed(name) for name in names}
         absent = [name for name, number in found.items() if not number]
         if absent:
@@ -124,6 +128,8 @@ def _extras() -> Iterator[Check]:
         else:
             shown = ", ".join(f"{name} {number}" for name, number in found.items())
             yield Check(name=f"extra {extra}", state="ok", found=shown)
+    if find_spec(_EXTRAS["model"][0]) is None:
+        return
     is_set = bool(os.environ.get("OPENAI_API_KEY"))
     yield Check(
         name="OPENAI_API_KEY",

@@ -17,7 +17,7 @@ _MOST_READINGS: Final = 8
 class Talk:
     """Something that is answered with words alone."""
 
-    about: Literal["help", "greeting", "thanks", "zone"]
+    about: Literal["help", "greeting", "thanks", "zone", "undo"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,6 +123,8 @@ def _known(words: str) -> Command | None:
         return Talk("greeting")
     if phrases.THANKS.fullmatch(words):
         return Talk("thanks")
+    if phrases.UNDO.fullmatch(words):
+        return Talk("undo")
     if phrases.ZONE.fullmatch(words):
         return Talk("zone")
     zone = phrases.SET_ZONE.fullmatch(words)
@@ -139,7 +141,7 @@ def _acting(words: str) -> Act | None:
 
 def _showing(words: str) -> Show | None:
     found = phrases.WHEN.fullmatch(words)
-    return Show(found["target"]) if found else None
+    return Show(found["target"] or found["state_of"]) if found else None
 
 
 def _changing(words: str, plain: str) -> Change | None:
@@ -168,6 +170,9 @@ def _snoozing(words: str) -> list[Split]:
 
 
 def _shifting(words: str) -> list[Split]:
+    added = phrases.ADD.fullmatch(words)
+    if added:
+        return [Split("it", "later", added["words"])]
     found = phrases.SHIFT.fullmatch(words)
     if not found:
         return []
@@ -192,10 +197,13 @@ def _moving(words: str) -> list[Split]:
     readings = []
     for between in islice(phrases.BETWEEN.finditer(rest), _MOST_READINGS):
         target, after = rest[: between.start()], rest[between.end() :]
-        by = between["preposition"] == "by" or (verb in ("delay", "postpone") and between["preposition"] == "for")
-        if not by:
+        way = between["way"] or between["bare_way"]
+        is_amount = between["preposition"] in (None, "by") or (
+            verb in ("delay", "postpone") and between["preposition"] == "for"
+        )
+        if not is_amount:
             readings.append(Split(target, "to", after))
             continue
-        is_earlier = verb == "bring" or between["way"] in ("forward", "forwards", "ahead", "up")
+        is_earlier = verb == "bring" or way in ("forward", "forwards", "ahead", "up")
         readings.append(Split(target, "earlier" if is_earlier else "later", after))
     return readings

@@ -54,7 +54,9 @@ async def _commanded(command: Command, text: str, view: View, parse: Parse) -> D
 def _talk(command: Talk, view: View) -> str:
     if command.about == "zone":
         return replies.zone(view.timezone, view.now)
-    return {"help": replies.HELP, "greeting": replies.HELLO, "thanks": replies.WELCOME}[command.about]
+    return {"help": replies.HELP, "greeting": replies.HELLO, "thanks": replies.WELCOME, "undo": replies.NO_UNDO}[
+        command.about
+    ]
 
 
 async def _shown(target: str, text: str, view: View, parse: Parse) -> Decision:

@@ -24,7 +24,7 @@ LEADING: Final = re.compile(
     r"^(?:(?:please|pls|plz|hey|hi|hello|ok|okay|so|well|oh|now|then|and|just|bot)\b[\s,!.]*"
     r"|(?:can|could|would|will) (?:you|u)\b\s*|(?:i'd|i would) like (?:you )?to\s+|i want (?:you )?to\s+|let's\s+)+"
 )
-TRAILING: Final = re.compile(r"[\s,]+(?:please|pls|plz|now|thanks|thank you|for me|again|right away)$")
+TRAILING: Final = re.compile(r"[\s,]+(?:please|pls|plz|now|thanks|thank you|for me|again|right away|any ?more)$")
 
 # --- messages known as a whole
 
@@ -54,6 +54,7 @@ LIST: Final = _any_of(
     rf"(?: (?:{_STATE}|schedule|ask|for me))*",
     rf"(?:what|which)(?: are)?(?: my| the)? {_THING}(?: (?:do i have|are there|have i(?: got)?|are {_STATE}))?",
     rf"(?:do i have|are there|have i got) (?:any|some) {_THING}(?: {_STATE})?",
+    rf"how many {_THING}(?: (?:do i have|are there|have i(?: got)?|are {_STATE}))?|anything {_STATE}",
 )
 YES: Final = _any_of(
     r"y|yes|yep|yeah|yup|sure|ok|okay|do (?:it|that)|go ahead|confirm(?:ed)?|correct|right|of course|definitely|fine",
@@ -63,9 +64,11 @@ NO: Final = _any_of(
     r"n|no|nope|nah|don't|do not|dont|never ?mind|forget (?:it|that|about it)|abort|none|neither|no thanks|nein|non",
     r"leave (?:it|them|that)(?: as (?:it is|they are))?|keep (?:it|them)(?: all)?",
 )
+UNDO: Final = _any_of(r"undo(?: (?:it|that|this))?|take (?:it|that) back|revert(?: (?:it|that))?")
 WHEN: Final = _any_of(
+    rf"(?:is|are) (?P<state_of>.+?) (?:still )?(?:paused|on|off|{_STATE})",
     r"(?:when(?:'s| is| does| do| will|s)?|show(?: me)?|what about|how about) (?P<target>.+?)"
-    r"(?: (?:be )?(?:next|run|running|fire|due|go off|come|happen|scheduled|planned|set for|start))*"
+    r"(?: (?:be )?(?:next|run|running|fire|due|go off|come|happen|scheduled|planned|set for|start))*",
 )
 
 # --- cancel, pause, resume
@@ -113,8 +116,10 @@ MOVE: Final = re.compile(
     r"\s+(?P<rest>.+)"
 )
 BETWEEN: Final = re.compile(
-    r"\s+(?:(?P<way>back|forward|forwards|ahead|up|out)\s+)?(?P<preposition>to|until|till|for|by|at|on|into)\s+"
+    r"\s+(?:(?P<way>back|forwards?|ahead|up|out)\s+)?(?P<preposition>to|until|till|for|by|at|on|into)\s+"
+    r"|\s+(?P<bare_way>back|forwards?|ahead|up)\s+"
 )
+ADD: Final = re.compile(r"add (?P<words>.+?)(?: to (?:it|that))?")
 CORRECTION: Final = re.compile(
     r"(?:(?:no|nope|sorry|wait|actually|rather|instead|better|i mean|i meant|make it)[\s,.:!–-]+)+"
     r"(?P<words>.+?)(?:[\s,]+instead)?"

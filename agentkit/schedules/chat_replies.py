@@ -29,6 +29,7 @@ HELLO: Final = 'Hello! Tell me what to remind you of, and when: "in 10 minutes s
 WELCOME: Final = "You're welcome."
 EMPTY: Final = 'I see no text. Say what to remind you of, and when: "in 10 minutes stretch".'
 NOTHING_OPEN: Final = 'There is no open question. To drop what was scheduled last, say "cancel it".'
+NO_UNDO: Final = 'I can\'t take back what was done. To drop what was scheduled last, say "cancel it".'
 ALL_RIGHT: Final = 'All right. Say "list" to see what is scheduled.'
 PAUSED: Final = 'That one is paused. Say "resume it" first, then change it.'
 BUSY: Final = "Something else changed the schedules meanwhile, so I did nothing. Please say that again."

@@ -33,8 +33,10 @@ async def requested(text: str, view: View, parse: Parse) -> Decision:
         )
         return asked(plan.question, pending, view)
     if plan.when.type == "no-schedule":
+        # A time that comes next completes "send the report", but neither a question nor a single word.
+        is_task = not text.endswith("?") and len(text.split()) > 1
         open_end = Pending(kind="when", asked_at_ms=asked_at_ms, request=text, task=plan.description)
-        return said(replies.NOT_UNDERSTOOD, view, pending=None if text.endswith("?") else open_end)
+        return said(replies.NOT_UNDERSTOOD, view, pending=open_end if is_task else None)
     if is_pure(plan):
         return asked(replies.WHAT, Pending(kind="what", asked_at_ms=asked_at_ms, request=text), view)
     return Make(plan=plan, task=plan.description)

@@ -53,7 +53,7 @@ _ALL: Final = re.compile(
 _POINTER: Final = re.compile(rf"|it|that|this|(?:that|this|the last|the latest|the previous|my last|last)(?: {_ONE})?")
 _NUMBER: Final = re.compile(r"(?:#|no\.?|nr\.?|number|reminder|schedule|task)?\s*#?\s*(\d{1,6})")
 _NUMBERS_BETWEEN: Final = re.compile(r"\s*(?:,\s*and|,|and|&|\+|\s)\s*")
-_PLACE: Final = re.compile(rf"(?:the )?(first|next|second|third|fourth|fifth)(?: {_ONE})?")
+_PLACE: Final = re.compile(rf"(?:the |my )?(first|next|second|third|fourth|fifth)(?: {_ONE})?")
 _PLACES: Final = {"first": 0, "next": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4}
 _WORD: Final = re.compile(r"\d{1,2}:\d{2}\s?(?:am|pm)?|\d{1,2}\s?(?:am|pm)\b|\w+(?:'\w+)?")
 _IDLE: Final = frozenset(
@@ -180,8 +180,11 @@ def _timing_words(schedule: Schedule, now: datetime) -> set[str]:
     """Return the words by which a schedule's time may be meant: "9am", "daily", "monday", "paused"."""
     words = {"paused"} if schedule.paused else set()
     words |= _describing_words(schedule)
+    minute, hour = [*(schedule.cron or "").split(), "", ""][:2]
     if schedule.next_run is not None:
         words |= _moment_words(schedule, now)
+    elif minute.isdigit() and hour.isdigit():
+        words |= _clock_words(int(hour), int(minute))
     return {_stem(word) for word in words}
 
 
@@ -203,16 +206,18 @@ def _describing_words(schedule: Schedule) -> set[str]:
     return words
 
 
+def _clock_words(hour: int, minute: int) -> set[str]:
+    of_twelve, half = hour % 12 or 12, "am" if hour < 12 else "pm"
+    words = {f"{hour:02}:{minute:02}", f"{hour}:{minute:02}", f"{of_twelve}:{minute:02}{half}"}
+    return words | {f"{of_twelve}{half}", str(of_twelve), str(hour)} if minute == 0 else words
+
+
 def _moment_words(schedule: Schedule, now: datetime) -> set[str]:
     assert schedule.next_run is not None
     zone = ZoneInfo(schedule.timezone)
     local = schedule.next_run.astimezone(zone)
     days = (local.date() - now.astimezone(zone).date()).days
-    words = {f"{local:%H:%M}", f"{local.hour}:{local:%M}", f"{local:%A}".lower()}
-    hour, half = local.hour % 12 or 12, "am" if local.hour < 12 else "pm"
-    words |= {f"{hour}:{local:%M}{half}"}
-    if local.minute == 0:
-        words |= {f"{hour}{half}", str(hour), str(local.hour)}
+    words = {f"{local:%A}".lower(), *_clock_words(local.hour, local.minute)}
     if not schedule.is_recurring:
         words |= {word for word, ahead in (("today", 0), ("tomorrow", 1)) if ahead == days}
     return words

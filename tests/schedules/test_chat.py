@@ -220,7 +220,15 @@ async def test_listing(say: Say) -> None:
 
 @pytest.mark.parametrize(
     "command",
-    ["cancel the report one", "cancel 2", "delete #2", "remove the 9am reminder", "stop the report", "cancel it"],
+    [
+        "cancel the report one",
+        "cancel 2",
+        "delete #2",
+        "remove the 9am reminder",
+        "stop the report",
+        "cancel it",
+        "I don't need the report reminder anymore",
+    ],
 )
 async def test_cancelling_one(bot: Bot, say: Say, command: str) -> None:
     """A number, words of the task, its time, or "it" name a schedule."""
@@ -345,6 +353,9 @@ async def test_a_chat_sees_only_its_own(bot: Bot, say: Say) -> None:
         ("on Friday at 9 report", "bring it forward by 2 hours", "once, 2026-12-04 07:00 Europe/Berlin"),
         ("in 10 minutes report", "make it 20", "once, 2026-11-30 19:20 Europe/Berlin"),
         ("every 90 minutes report", "make that 100 instead", "every 100 minutes"),
+        ("on Friday at 9 report", "move that back 15 minutes", "once, 2026-12-04 09:15 Europe/Berlin"),
+        ("on Friday at 9 report", "push the report back an hour", "once, 2026-12-04 10:00 Europe/Berlin"),
+        ("on Friday at 9 report", "add 5 minutes", "once, 2026-12-04 09:05 Europe/Berlin"),
     ],
 )
 async def test_changes(bot: Bot, say: Say, request_: str, change: str, when: str) -> None:
@@ -518,6 +529,11 @@ async def test_what_other_code_stored_is_shown_safely(runtime: ManualRuntime, bo
         ("show me all my reminders", Show()),
         ("What do I have scheduled?", Show()),
         ("what’s coming up?", Show()),
+        ("how many reminders do I have?", Show()),
+        ("anything scheduled?", Show()),
+        ("when's my next reminder?", Show("my next reminder")),
+        ("is the report paused?", Show("the report")),
+        ("undo", Talk("undo")),
         ("any chance of rain", Request()),
         ("yes", Answer(is_yes=True)),
         ("never mind", Answer(is_yes=False)),
