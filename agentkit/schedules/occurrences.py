@@ -17,7 +17,11 @@ _FIRST_REPEATING_YEAR = 1901
 
 
 def following(record: Record, after_ms: int) -> int | None:
-    """Return the first occurrence strictly after a moment, within ``starts_at`` and ``until``; None if none."""
+    """Return the first occurrence strictly after a moment, within ``starts_at`` and ``until``; None if none.
+
+    Raises:
+        ScheduleError: The rule or its zone can't be read (any more).
+    """
     if record.starts_ms is not None:
         after_ms = max(after_ms, record.starts_ms - 1)
     next_ms = _following(record, after_ms)
@@ -36,16 +40,17 @@ def _following(record: Record, after_ms: int) -> int | None:
     if record.type == "cron":
         from agentkit.schedules.cron import CronRule
 
+        rule = CronRule.parse(str(record.when), record.timezone)
         try:
-            moment = CronRule.parse(str(record.when), record.timezone).next_after(from_ms(after_ms))
+            moment = rule.next_after(from_ms(after_ms))
         except CronError:
             return None
         return to_ms(moment)
     from agentkit.schedules.recurrence import Recurrence
 
-    rule = Recurrence(str(record.when), record.timezone)
+    recurrence = Recurrence(str(record.when), record.timezone)
     anchor = from_ms(record.first_ms or 0)
-    found = rule.next_after(from_ms(after_ms), timezone=record.timezone, anchor=anchor)
+    found = recurrence.next_after(from_ms(after_ms), timezone=record.timezone, anchor=anchor)
     return None if found is None else to_ms(found)
 
 

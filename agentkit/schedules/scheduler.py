@@ -451,13 +451,16 @@ class Scheduler(Capability):
             return self._begun.firing
         now_ms, firing = self._now_ms(), None
         if record.is_recurring:
-            firing = plan_firing(
-                record,
-                to_ms(context.due_at),
-                now_ms=now_ms,
-                serving_since_ms=to_ms(context.serving_since),
-                recovered=context.recovered or context.attempt > 1,
-            )
+            try:
+                firing = plan_firing(
+                    record,
+                    to_ms(context.due_at),
+                    now_ms=now_ms,
+                    serving_since_ms=to_ms(context.serving_since),
+                    recovered=context.recovered or context.attempt > 1,
+                )
+            except ScheduleError as error:  # a zone or a syntax that has gone since: not the schedule's end
+                raise InvalidPayload from error
         self._begun = _Begun(context.run_id, now_ms, firing)
         return firing
 

@@ -26,7 +26,7 @@ from agentkit import (
     Scheduler,
 )
 from agentkit.errors import QuotaError, ScheduleError
-from agentkit.schedules.schedule import CatchUp
+from agentkit.schedules.schedule import CatchUp, Record
 from agentkit.store.store import AgentId
 from agentkit.testing import FakeClock, ManualRuntime
 
@@ -1230,6 +1230,62 @@ async def test_cron_is_not_single_flight(runtime: ManualRuntime, bot: Bot, log: 
     await runtime.advance(10 * MINUTE)
 
     assert log.times == [START + MINUTE, START + 2 * MINUTE]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"), [({"hung_timeout": 5}, 5.0), ({}, 30.0)], ids=["the Scheduler's", "default"]
+)
+async def test_slow_run_is_reported(log: Log, given: dict[str, Any], expected: float) -> None:
+    """A run that goes on beyond ``hung_timeout`` is told of once, and goes on."""
+
+    class Host(DurableObject):
+        def __init__(self, context: AgentContext) -> None:
+            super().__init__(context)
+            self.lifecycle = Lifecycle(self)
+            self.schedules = self.lifecycle.use(Scheduler({"work": self.work}, **given))
+
+        async def work(self) -> None:
+            await self.lifecycle.clock.sleep(60)
+            log.failures += 1
+
+        async def plan(self) -> None:
+            await self.schedules.set(60, "work")
+
+    async with ManualRuntime(Host) as runtime:
+        await runtime.get(Host, "ada").plan()
+        await runtime.advance(HOUR)
+
+        [event] = runtime.events.of("job:slow_dispatch")
+        assert event.payload["seconds"] == expected
+        assert log.failures == 1
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        Record(type="cron", when="0 9 * * *", timezone="Mars/Base"),
+        Record(type="cron", when="0 9 * * * 2031", timezone="UTC"),
+        Record(type="rrule", when="FREQ=SOMETIMES", timezone="UTC"),
+    ],
+    ids=["zone", "cron", "rrule"],
+)
+async def test_rule_that_can_no_longer_be_read_is_kept(
+    runtime: ManualRuntime, bot: Bot, log: Log, record: Record
+) -> None:
+    """A zone or a syntax that has gone since is no end of the schedule: it is set aside whole, with the reason."""
+
+    async def push(agent: Bot) -> None:
+        jobs = agent.scheduler.lifecycle.jobs
+        await jobs.push("remind", after=60, payload=record.to_json())
+
+    await bot.inside(push)
+    await runtime.advance(HOUR)
+    [run] = await bot.history()
+
+    assert (run.outcome, run.attempts) == ("orphaned", 1)
+    assert run.error is not None
+    assert (record.timezone if record.timezone != "UTC" else str(record.when)) in run.error
+    assert log.runs == []
 
 
 # --- zones and changes of the clock by law
