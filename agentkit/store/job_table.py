@@ -16,7 +16,7 @@ class JobTable:
 
     def __init__(self, rows: Iterable[JobRow] = ()) -> None:
         self._rows = {row.id: row for row in rows}
-        self._heap = [(row.due_ms, row.run_id, row.id) for row in self._rows.values()]
+        self._heap = list(self._rows.values())
         heapq.heapify(self._heap)
         self._exclusive = sum(row.exclusive for row in self._rows.values())
         self._owned = Counter(row.owner for row in self._rows.values())
@@ -50,20 +50,18 @@ class JobTable:
             self._rows[job_id] = row
             self._exclusive += row.exclusive
             self._owned[row.owner] += 1
-            heapq.heappush(self._heap, (row.due_ms, row.run_id, job_id))
+            heapq.heappush(self._heap, row)
         if len(self._heap) > 2 * len(self._rows) + 64:
-            self._heap = [(row.due_ms, row.run_id, row.id) for row in self._rows.values()]
+            self._heap = list(self._rows.values())
             heapq.heapify(self._heap)
 
     def first(self) -> JobRow | None:
         """Return the row that runs next: the earliest, an exclusive one before all others (SPEC 6.4)."""
         if self._exclusive:
-            rows = (row for row in self._rows.values() if row.exclusive)
-            return min(rows, key=lambda row: (row.due_ms, row.run_id))
+            return min(row for row in self._rows.values() if row.exclusive)
         while self._heap:
-            _, run_id, job_id = self._heap[0]
-            row = self._rows.get(job_id)
-            if row is not None and row.run_id == run_id:
+            row = self._heap[0]
+            if self._rows.get(row.id) is row:
                 return row
             heapq.heappop(self._heap)
         return None
@@ -84,4 +82,4 @@ class JobTable:
             return None
         # Pushed meanwhile, with a time in the past: its turn is the next pass.
         older = (row for row in self._rows.values() if row.due_ms <= now_ms and row.run_id <= before)
-        return min(older, key=lambda row: (row.due_ms, row.run_id), default=None)
+        return min(older, default=None)
