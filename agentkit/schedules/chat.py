@@ -9,7 +9,6 @@ from __future__ import annotations
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from agentkit.errors import QuotaError, ScheduleError, TransactionConflictError
@@ -17,7 +16,7 @@ from agentkit.schedules import chat_replies as replies
 from agentkit.schedules.callbacks import Callback
 from agentkit.schedules.chat_decisions import decide
 from agentkit.schedules.chat_memory import Memory, memory_from_json
-from agentkit.schedules.chat_schedules import is_same, request_of
+from agentkit.schedules.chat_schedules import is_same, request_of, runs_too_often
 from agentkit.schedules.chat_targets import Entry
 from agentkit.schedules.chat_text import one_line, several_lines
 from agentkit.schedules.chat_view import Alter, Apply, Decision, Make, Say, UseZone, View
@@ -27,9 +26,7 @@ from agentkit.schedules.schedule import Schedule
 if TYPE_CHECKING:
     from agentkit.schedules.parser import ParsedSchedule
 
-_TRIES: Final = 25
-#: Runs looked at to see how close they follow.
-_RUNS_CHECKED: Final = 50
+_TRIES: Final = 5
 
 
 class SchedulingAgent(Protocol):
@@ -51,7 +48,7 @@ class SchedulingAgent(Protocol):
 
 
 class Refused(Exception):  # noqa: N818  # leaves a transaction, never the chat
-    """Nothing is to be stored; the message says why."""
+    """Nothing has been stored; the message says why."""
 
 
 class SchedulingChat:
@@ -110,18 +107,23 @@ class SchedulingChat:
         if not words:
             return replies.EMPTY
         for _ in range(_TRIES):
-            view = await self._look()
-            decision = await decide(words, view, self._parse)
             try:
-                async with self._agent.transaction():
-                    # A reminder that fires meanwhile, or another message, may have changed what was decided on.
-                    if replace(await self._look(), now=view.now) == view:
-                        return await self._carry_out(decision, view)
+                return await self._answer(words)
             except TransactionConflictError:
-                continue
+                continue  # a reminder fired meanwhile
             except Refused as refusal:
                 return str(refusal)
         return replies.BUSY
+
+    async def _answer(self, words: str) -> str:
+        # Decided outside of the transaction, which others of the agent wait for.
+        view = await self._look()
+        decision = await decide(words, view, self._parse)
+        async with self._agent.transaction():
+            seen = await self._look()
+            if replace(seen, now=view.now) != view:
+                view, decision = seen, await decide(words, seen, self._parse)
+            return await self._carry_out(decision, view)
 
     async def _look(self) -> View:
         memory = memory_from_json(await self._agent.storage.get(self._memory_key))
@@ -131,7 +133,9 @@ class SchedulingChat:
             entries=tuple(
                 self._entry(schedule)
                 for schedule in schedules
-                if schedule.key is not None and schedule.key.startswith(self._prefix)
+                if schedule.key is not None
+                and schedule.key.startswith(self._prefix)
+                and schedule.key.removeprefix(self._prefix).isdecimal()
             ),
             now=self._agent.scheduler.lifecycle.clock.now(),
             timezone=self._timezone or await self._agent.scheduler.timezone(),
@@ -167,13 +171,14 @@ class SchedulingChat:
             await self._agent.storage.put(self._memory_key, memory.to_json())
 
     async def _make(self, plan: ParsedSchedule, task: str, view: View) -> str:
-        count = view.memory.count if view.entries else 0
-        entry = await self._set(plan, task, count + 1)
-        same = next((other for other in view.entries if is_same(other, entry)), None)
+        same = next((entry for entry in view.entries if is_same(entry, plan, task)), None)
         if same is not None:
             raise Refused(replies.exists(same))
         if len(view.entries) >= self._max_schedules:
             raise Refused(replies.too_many(self._max_schedules))
+        # Numbers begin anew when there is nothing left that they could be confused with.
+        count = max([view.memory.count, *(entry.number for entry in view.entries)]) if view.entries else 0
+        entry = await self._set(plan, task, count + 1, view)
         await self._remember(Memory(count=count + 1, last=entry.number, last_task=task), view)
         return replies.made(entry, await self._runs(entry, replies.NEXT_RUNS))
 
@@ -193,7 +198,7 @@ class SchedulingChat:
     async def _alter(self, decision: Alter, view: View) -> str:
         old = decision.entry
         task = one_line(decision.task) or old.task
-        entry = await self._set(decision.plan or old.schedule, task, old.number)
+        entry = await self._set(decision.plan or old.schedule, task, old.number, view)
         await self._remember(replace(view.memory, last=old.number, last_task=task, pending=None), view)
         return replies.made(entry, await self._runs(entry, replies.NEXT_RUNS), "Changed")
 
@@ -207,8 +212,14 @@ class SchedulingChat:
             raise Refused(f"{str(error)[:1].upper()}{str(error)[1:]}.") from error
         return replies.zone(found, view.now)
 
-    async def _set(self, plan: ParsedSchedule | Schedule, task: str, number: int) -> Entry:
-        """Make or replace the schedule of a number; refuses what runs too often."""
+    async def _set(self, plan: ParsedSchedule | Schedule, task: str, number: int, view: View) -> Entry:
+        """Make or replace the schedule of a number.
+
+        Raises:
+            Refused: It would run too often, or the scheduler refuses it; nothing has been stored.
+        """
+        if not isinstance(plan, Schedule) and runs_too_often(plan, view.now, self._min_interval):
+            raise Refused(replies.too_often(int(self._min_interval.total_seconds())))
         request = request_of(plan)
         if request is None:
             raise Refused(replies.PAUSED)
@@ -224,11 +235,7 @@ class SchedulingChat:
             )
         except (ScheduleError, QuotaError) as error:
             raise Refused(replies.impossible(one_line(str(error)))) from error
-        entry = self._entry(schedule)
-        runs = await self._runs(entry, _RUNS_CHECKED) if schedule.is_recurring else []
-        if any(later - earlier < self._min_interval for earlier, later in pairwise(runs)):
-            raise Refused(replies.too_often(int(self._min_interval.total_seconds())))
-        return entry
+        return self._entry(schedule)
 
     async def _runs(self, entry: Entry, count: int) -> list[datetime]:
         runs: list[datetime] = await self._agent.scheduler.next_runs(entry.schedule.id, count)

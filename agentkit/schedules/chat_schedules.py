@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
 
+from agentkit.errors import ScheduleError
 from agentkit.schedules.chat_targets import Entry
 from agentkit.schedules.recurrence import Recurrence
 from agentkit.schedules.request import Every
@@ -11,6 +14,8 @@ from agentkit.schedules.schedule import Schedule
 
 if TYPE_CHECKING:
     from agentkit.schedules.parser import ParsedSchedule
+
+_RUNS_COMPARED: Final = 50
 
 
 def request_of(plan: ParsedSchedule | Schedule) -> tuple[Any, dict[str, Any]] | None:
@@ -32,12 +37,28 @@ def request_of(plan: ParsedSchedule | Schedule) -> tuple[Any, dict[str, Any]] | 
     return plan.next_run, {}
 
 
-def is_same(entry: Entry, other: Entry) -> bool:
-    """Return whether two recurring schedules do the same; one-shots never count as the same."""
-    return entry.schedule.is_recurring and _identity(entry) == _identity(other)
+def is_same(entry: Entry, plan: ParsedSchedule, task: str) -> bool:
+    """Return whether a recurring schedule does what is asked for; one-shots never count as the same."""
+    schedule, when = entry.schedule, plan.when
+    if entry.task != task or schedule.until != plan.until or schedule.remaining != plan.count:
+        return False
+    match when.type:
+        case "cron":
+            return (schedule.cron, schedule.timezone) == (when.cron, when.timezone)
+        case "rrule":
+            return (schedule.rrule, schedule.timezone) == (when.rrule, when.timezone)
+        case "interval":
+            return schedule.interval == timedelta(seconds=when.interval_seconds)
+        case _:
+            return False
 
 
-def _identity(entry: Entry) -> tuple[object, ...]:
-    schedule = entry.schedule
-    timing = (schedule.type, schedule.cron, schedule.interval, schedule.rrule, schedule.timezone)
-    return (entry.task, *timing, schedule.until, schedule.remaining)
+def runs_too_often(plan: ParsedSchedule, now: datetime, at_least: timedelta) -> bool:
+    """Return whether two of a plan's next runs are closer than that; what never runs is the scheduler's to refuse."""
+    from agentkit.schedules.parser.upcoming import next_runs
+
+    try:
+        runs = next_runs(plan, now, _RUNS_COMPARED)
+    except ScheduleError:
+        return False
+    return any(later - earlier < at_least for earlier, later in pairwise(runs))

@@ -45,6 +45,14 @@ class Bot(Agent):
     async def say_in(self, zone: str, text: str) -> str:
         return await SchedulingChat(self, "remind", zone).reply(text)
 
+    async def say_and_note(self, text: str) -> str:
+        async with self.transaction():
+            await self.storage.put("noted", text)
+            return await self.say(text)
+
+    async def forget(self) -> None:
+        await self.storage.delete_all()
+
     async def say_elsewhere(self, text: str) -> str:
         return await SchedulingChat(self, self.other).reply(text)
 
@@ -403,12 +411,31 @@ async def test_a_reminder_that_came_can_be_snoozed(runtime: ManualRuntime, bot: 
 
 async def test_messages_at_one_time_each_get_a_number(bot: Bot, say: Say) -> None:
     """Replies interleave, numbers don't."""
-    replies = await asyncio.gather(*(say(f"in {minutes} minutes item {minutes}x") for minutes in range(10, 14)))
+    replies = await asyncio.gather(*(say(f"in {minutes} minutes item {minutes}x") for minutes in range(10, 50)))
 
     found = await bot.list_schedules()
 
-    assert sorted(reply.split()[1] for reply in replies) == ["#1", "#2", "#3", "#4"]
-    assert len(found) == 4
+    assert {reply.split()[1] for reply in replies} == {f"#{number}" for number in range(1, 41)}
+    assert len(found) == 40
+
+
+async def test_a_refusal_stores_nothing_in_a_transaction_of_the_caller(bot: Bot) -> None:
+    """A chat may be part of something larger, which is stored although the chat refuses."""
+    reply = await bot.say_and_note("every 10 seconds say hi")
+
+    assert "min_interval=60" in reply
+    assert await bot.list_schedules() == []
+
+
+async def test_numbers_are_safe_when_the_memory_is_lost(bot: Bot, say: Say) -> None:
+    """Code that clears the agent's storage leaves the schedules; a new one must not replace the first."""
+    await said(say, "in 1 hour a", "in 2 hours b")
+    await bot.forget()
+
+    reply = await say("in 3 hours c")
+
+    assert reply.startswith("Scheduled #3 c")
+    assert sorted(await tasks(bot)) == ["a", "b", "c"]
 
 
 # --- limits
