@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import logging
 from collections.abc import Callable, Iterator
 from typing import Protocol
@@ -73,6 +72,9 @@ class Hosting:
         self._claims = 0
         self._claim_ended = asyncio.Event()
         self._claimed: set[AgentId] = set()
+        # Bound once, for all sessions.
+        self._on_change = self._changed
+        self._on_lost = self._lost
 
     @property
     def takes_calls(self) -> bool:
@@ -187,8 +189,7 @@ class Hosting:
             await self._fall_back(session, error)
             raise
         session.row.failed_starts = 0
-        session.on_change = functools.partial(self._changed, lifecycle)
-        session.on_lost = functools.partial(self._lost, lifecycle)
+        session.on_change, session.on_lost = self._on_change, self._on_lost
         self.live[activated.lease.agent] = lifecycle
         if not is_woken:
             self.settle_in(lifecycle)
@@ -203,8 +204,9 @@ class Hosting:
         self._wakeups.arm(lifecycle)
         self._wakeups.watch_idle(lifecycle)
 
-    def _changed(self, lifecycle: Lifecycle) -> None:
-        if lifecycle.alarm_task is None:  # which looks again at its end
+    def _changed(self, session: Session) -> None:
+        lifecycle = self.live.get(session.agent)
+        if lifecycle is not None and lifecycle.alarm_task is None:  # which looks again at its end
             self._wakeups.arm(lifecycle)
 
     # --- failing
@@ -226,18 +228,20 @@ class Hosting:
             self._tasks.spawn(self.revive(session.agent))
         self._wakeups.cold(row.alarm_ms)
 
-    def _lost(self, lifecycle: Lifecycle) -> None:
+    def _lost(self, session: Session) -> None:
         """A commit failed: what is in memory is not what is on disk, so the instance ends and is loaded again."""
-        logger.error("%s is dropped: %s", lifecycle.session.agent, lifecycle.session.gone)
-        self.forget(lifecycle)
+        logger.error("%s is dropped: %s", session.agent, session.gone)
+        lifecycle = self.live.get(session.agent)
+        if lifecycle is not None and lifecycle.session is session:
+            self.forget(lifecycle)
         if self.is_serving:
-            self._tasks.spawn(self.revive(lifecycle.session.agent))
+            self._tasks.spawn(self.revive(session.agent))
 
     def lose(self, lifecycle: Lifecycle, reason: str) -> None:
         """End an instance that can't go on, and load it again."""
         if lifecycle.session.gone is None:
             lifecycle.session.gone = reason
-            self._lost(lifecycle)
+            self._lost(lifecycle.session)
 
     async def revive(self, agent: AgentId) -> None:
         """Bring an agent back whose jobs may be due, once the store works again."""

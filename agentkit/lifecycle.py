@@ -60,9 +60,9 @@ class Lifecycle:
         self._is_started = False
         self._is_destroying = False
         self._holds = 0
-        self._calls: set[Frame] = set()
+        self._calls: list[Frame] = []
         self._stirred: asyncio.Event | None = None
-        self.tracked = TrackedWork(on_memory_limit=self._reset_after_work, on_end=self._work_ended)
+        self.tracked = TrackedWork(self)
         self._loop = asyncio.get_running_loop()
         self._scope = Scope(self, HOST)
         self.jobs = self._scope.jobs
@@ -140,7 +140,7 @@ class Lifecycle:
     async def destroy(self) -> None:
         """Push the job that tears the agent down, due now, and return (SPEC 11.1)."""
         now_ms, run_id = self.clock.now_ms(), self.ids.new()
-        await self.session.put_job(JobRow(DESTROY, HOST, DESTROY, now_ms, "null", "", 1, now_ms, run_id))
+        await self.session.put_job(JobRow(now_ms, run_id, DESTROY, HOST, DESTROY, "null", "", 1, now_ms))
 
     # --- start-up
 
@@ -177,7 +177,7 @@ class Lifecycle:
             return await elsewhere(self.session.agent, method, arguments, keywords)
         task = asyncio.current_task()
         frame = Frame(self.host, self._loop, None, None, context.current_frame(), task)
-        self._calls.add(frame)
+        self._calls.append(frame)
         token = context.push_frame(frame)
         try:
             result = await getattr(self.host, method)(*arguments, **keywords)
@@ -191,7 +191,7 @@ class Lifecycle:
             raise
         finally:
             context.pop_frame(token)
-            self._calls.discard(frame)
+            self._calls.remove(frame)
             self.stir()
 
     async def end_calls(self, grace: float, reason: Exception) -> None:
@@ -204,7 +204,7 @@ class Lifecycle:
             await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             for wait in waits:
                 wait.cancel()
-        for call in self._calls:
+        for call in list(self._calls):
             if call.task is not None and call.task is not own:
                 call.cut_off = reason
                 call.task.cancel()
@@ -304,13 +304,15 @@ class Lifecycle:
             self.session.row.memory_strikes = 0
             await self.session.commit(Batch()).wait()
 
-    def _work_ended(self) -> None:
+    def work_ended(self) -> None:
+        """See ``TrackedWork``."""
         self.stir()
         if self.session.row.memory_strikes and not self.tracked and self.session.gone is None:
             self.session.row.memory_strikes = 0
             self.session.commit(Batch())
 
-    async def _reset_after_work(self, row: JobRow | None, error: BaseException) -> None:
+    async def work_ran_out_of_memory(self, row: JobRow | None, error: BaseException) -> None:
+        """See ``TrackedWork``."""
         if self.session.gone is None:
             with self._entered():
                 await self.alarm.reset(row, error, self.clock.now_ms())

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 from agentkit.context import Work
 from agentkit.jobs.failures import is_memory_limit
@@ -14,24 +14,23 @@ from agentkit.store.store import JobRow
 logger = logging.getLogger(__name__)
 
 
+class Alarmed(Protocol):
+    """Whose work is tracked; see ``Lifecycle``."""
+
+    async def work_ran_out_of_memory(self, row: JobRow | None, error: BaseException) -> None:
+        """Memory ran out in a task; ``row`` is the job that had handed it over."""
+
+    def work_ended(self) -> None:
+        """A task, and what its end brought about, is over."""
+
+
 class TrackedWork:
-    """The tasks that one agent's alarms were handed.
+    """The tasks that one agent's alarms were handed."""
 
-    Args:
-        on_memory_limit: Called when memory ran out in one, with the job that had handed it over.
-        on_end: Called when one has ended.
-    """
+    __slots__ = ("_owner", "_tasks")
 
-    __slots__ = ("_on_end", "_on_memory_limit", "_tasks")
-
-    def __init__(
-        self,
-        *,
-        on_memory_limit: Callable[[JobRow | None, BaseException], Awaitable[None]],
-        on_end: Callable[[], None],
-    ) -> None:
-        self._on_memory_limit = on_memory_limit
-        self._on_end = on_end
+    def __init__(self, owner: Alarmed) -> None:
+        self._owner = owner
         self._tasks: dict[asyncio.Task[Any], tuple[str, Work]] = {}
 
     def __bool__(self) -> bool:
@@ -60,10 +59,10 @@ class TrackedWork:
             logger.error("background work failed", exc_info=error)
             return
         try:
-            await self._on_memory_limit(row, error)
+            await self._owner.work_ran_out_of_memory(row, error)
         except Exception:
             logger.exception("a memory-limit reset could not be stored")
 
     def _ended(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
-        self._on_end()
+        self._owner.work_ended()

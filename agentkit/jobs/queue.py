@@ -115,7 +115,7 @@ class JobQueue:
                 if old.owner != self._owner:
                     raise JobOwnedByOtherError(id, old.owner)
                 created_ms = old.created_ms
-        return JobRow(id, self._owner, function, due_ms, payload, options, int(exclusive), created_ms, run_id)
+        return JobRow(due_ms, run_id, id, self._owner, function, payload, options, int(exclusive), created_ms)
 
     def _due_ms(self, at: datetime | None, after: Duration | None) -> int:
         due_ms = self._asked_ms(at, after)
@@ -186,7 +186,7 @@ class JobQueue:
     async def rearm(self) -> None:
         """Derive the alarm from the jobs again. Never needed: every change does so."""
         self._session.row.alarm_ms = self._session.table.alarm_ms()
-        self._session.on_change()
+        self._session.on_change(self._session)
 
     async def requeue(self, run_id: str) -> Job:
         """Bring a failed, orphaned, sealed or poisoned run's job back; it is due at once.

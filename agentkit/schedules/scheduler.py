@@ -85,7 +85,7 @@ class Scheduler(Capability):
         self._hung_timeout = duration_of(hung_timeout, "hung_timeout")
         self._on_error: OnError | None = on_error or getattr(host, "on_error", None)
         self._options = options or AgentOptions()
-        self._warned: set[str] = set()
+        self._warned: frozenset[str] = frozenset()
         self._begun: _Begun | None = None
         self._zone: str | None = None
 
@@ -284,7 +284,7 @@ class Scheduler(Capability):
         if record.is_recurring or idempotent or record.key or not self.lifecycle.is_starting:
             return
         if callback not in self._warned:
-            self._warned.add(callback)
+            self._warned |= {callback}
             logger.warning(
                 "on_start schedules %r once more at every start; pass idempotent=True or key=... to keep one",
                 callback,

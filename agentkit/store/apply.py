@@ -6,11 +6,11 @@ import sqlite3
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from agentkit.store.store import AgentRow, Batch, HistoryRow, Lease
+from agentkit.store.store import AgentRow, Batch, HistoryRow, JobRow, Lease
 
 FENCE = """update agents set node=?, alarm_ms=?, running=?, memory_strikes=?, crash_strikes=?, failed_starts=?,
   runs=?, destroying=? where agent_id=? and node=? and epoch=?"""
-PUT_JOB = "insert or replace into jobs values (?,?,?,?,?,?,?,?,?,?)"
+PUT_JOB = f"insert or replace into jobs (agent_id, {','.join(JobRow._fields)}) values (?,?,?,?,?,?,?,?,?,?)"
 DELETE_JOB = "delete from jobs where agent_id=? and id=?"
 PUT_VALUE = "insert or replace into key_values values (?,?,?,?)"
 DELETE_VALUE = "delete from key_values where agent_id=? and scope=? and key=?"

@@ -149,5 +149,5 @@ def _loaded(connection: sqlite3.Connection, found: list[tuple[Lease, AgentRow]])
 
 def _first(jobs: list[JobRow]) -> str | None:
     exclusive = [job for job in jobs if job.exclusive]
-    first = min(exclusive or jobs, key=lambda job: (job.due_ms, job.run_id), default=None)
+    first = min(exclusive or jobs, default=None)
     return first.id if first else None

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 _STATE = (STATE_SCOPE, "")
 
 
-def _ignore() -> None:
+def _ignore(_: Session) -> None:
     """Stand in for a hook until the runtime sets its own."""
 
 
@@ -76,8 +76,8 @@ class Session:
         self.host: DurableObject | None = None
         self.gone: str | None = None
         self.is_starting = True
-        self.on_change: Callable[[], None] = _ignore
-        self.on_lost: Callable[[], None] = _ignore
+        self.on_change: Callable[[Session], None] = _ignore
+        self.on_lost: Callable[[Session], None] = _ignore
         self._state = activated.state
         # The latest commit asked for; earlier ones settle before it.
         self._last: PendingCommit | None = None
@@ -154,7 +154,7 @@ class Session:
             self.gone = "it was evicted"
         self._open = batch
         self._last = self.store.commit(self.lease, self.row, batch, release=release, settled=self._settled)
-        self.on_change()
+        self.on_change(self)
         return self._last
 
     def _gathering(self) -> Batch:
@@ -170,9 +170,11 @@ class Session:
         return self._last.wait()
 
     def _settled(self, error: BaseException | None) -> None:
+        if self._last is not None and self._last.is_settled:
+            self._open = None
         if error is not None and (self.gone is None or self.gone == "it was evicted"):
             self.gone = f"a commit failed ({error})"
-            self.on_lost()
+            self.on_lost(self)
 
     async def settle(self) -> None:
         """Wait until what is on its way to the disk now has arrived.
@@ -224,7 +226,7 @@ class Session:
                     rows.pop(job_id, None)
                 else:
                     rows[job_id] = row
-        return sorted(rows.values(), key=lambda row: (row.due_ms, row.run_id))
+        return sorted(rows.values())
 
     def put_job(self, row: JobRow) -> Awaitable[None]:
         """Put a job; durable once awaited."""
@@ -253,7 +255,7 @@ class Session:
         alarm_ms = self.table.alarm_ms()
         if alarm_ms != self.row.alarm_ms:
             self.row.alarm_ms = alarm_ms
-            self.on_change()
+            self.on_change(self)
         if self._active is not None:
             self._active.foreign.add(("job", job_id))
         return self._ask(batch)

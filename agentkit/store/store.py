@@ -22,21 +22,21 @@ class AgentId(NamedTuple):
 
 
 class JobRow(NamedTuple):
-    """A job as it is stored; fields are the columns, in order.
+    """A job as it is stored. Rows sort in the order in which they run.
 
     ``run_id`` names the due occurrence and doubles as the row's version: every push or move gives a new,
     later one, so it also breaks ties between equal due times.
     """
 
+    due_ms: int
+    run_id: str
     id: str
     owner: str
     function: str
-    due_ms: int
     payload: str
     options: str
     exclusive: int
     created_ms: int
-    run_id: str
 
 
 class HistoryRow(NamedTuple):

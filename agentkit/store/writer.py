@@ -86,6 +86,8 @@ class Commit:
             self.settled(self.error)
         for future in self.waiters:
             _end(future, None, self.error)
+        # An agent keeps its last commit: it must not keep what that wrote.
+        self.waiters, self.batch, self.change = [], _NOTHING, None
 
 
 class Call:
@@ -108,6 +110,7 @@ class Call:
 
 
 Entry = Commit | Call
+_NOTHING = Batch()
 
 
 def _end(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:

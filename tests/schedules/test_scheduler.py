@@ -672,7 +672,7 @@ async def test_match_rearms(runtime: ManualRuntime, bot: Bot, log: Log) -> None:
 
     async def lose_the_alarm(agent: Bot) -> None:
         agent.lifecycle.session.row.alarm_ms = None
-        agent.lifecycle.session.on_change()
+        agent.lifecycle.session.on_change(agent.lifecycle.session)
 
     await bot.inside(lose_the_alarm)
     await bot.schedule_every(60, "remind")

@@ -25,7 +25,7 @@ _runs = count(1)
 
 def job_row(id: str = "job", *, due_ms: int = 1_000, exclusive: bool = False, payload: str = "null") -> JobRow:
     """Return a job; each has a later ``run_id`` than the one before."""
-    return JobRow(id, "host", "work", due_ms, payload, "", int(exclusive), 500, f"{next(_runs):024x}")
+    return JobRow(due_ms, f"{next(_runs):024x}", id, "host", "work", payload, "", int(exclusive), 500)
 
 
 def history_row(run_id: str, *, seq: int = 1, pinned: bool = False) -> HistoryRow:
@@ -47,7 +47,7 @@ def row_for(*jobs: JobRow) -> AgentRow:
 
 async def activate(store: Store, node: str, agent: AgentId = ADA) -> Activated:
     """Claim an agent that is free or the node's own."""
-    activated = await store.activate(node, agent)
+    activated = await store.activate(node, agent, again=True)
     assert not isinstance(activated, Owner)
     return activated
 
