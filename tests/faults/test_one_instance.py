@@ -6,6 +6,8 @@ import asyncio
 import time
 from pathlib import Path
 
+import pytest
+
 from agentkit import Agent, AgentContext, JobContext, Runtime
 from agentkit.store.sqlite import SqliteStore
 from agentkit.store.store import AgentId
@@ -25,12 +27,13 @@ class Worker(Agent):
     async def on_job(self, context: JobContext) -> None:
         """Take long enough for a second instance to begin as well."""
         self.deps.append("begun")
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(0.3)
         self.deps.append("ended")
 
 
-async def test_call_during_a_claim_finds_the_claimed_instance(tmp_path: Path) -> None:
-    """The job that was due runs once, however many calls arrive while its agent is being claimed."""
+@pytest.mark.parametrize("wait", [0.0, 0.02, 0.04, 0.06, 0.08, 0.1])
+async def test_call_during_a_claim_finds_the_claimed_instance(tmp_path: Path, wait: float) -> None:
+    """The job that was due runs once, whenever calls arrive while its agent is being claimed."""
     path = tmp_path / "agents.db"
     await store_overdue(path)
     happened: list[str] = []
@@ -39,6 +42,7 @@ async def test_call_during_a_claim_finds_the_claimed_instance(tmp_path: Path) ->
 
     async with Runtime(Worker, store=store, deps=happened) as runtime:
         worker = runtime.get(Worker, "ada")
+        await asyncio.sleep(wait)
         async with asyncio.TaskGroup() as group:
             for _ in range(20):
                 await asyncio.sleep(0.002)

@@ -67,6 +67,25 @@ async def test_owner_of_a_claimed_agent_is_named(store: Store) -> None:
     assert await store.activate(first, ADA) == Owner(second, "http://second")
 
 
+async def test_node_that_owns_an_agent_claims_it_anew_only_when_it_says_so(store: Store, node: str) -> None:
+    """Else a call and an alarm in one process would each get a live instance."""
+    lease = (await activate(store, node)).lease
+
+    assert await store.activate(node, ADA) == Owner(node, "http://first")
+    assert not await is_fenced(store, lease)
+    assert not isinstance(await store.activate(node, ADA, again=True), Owner)
+    assert await is_fenced(store, lease)
+
+
+async def test_claiming_anew_takes_no_agent_from_another_node(store: Store) -> None:
+    """It is meant for instances of one's own that were lost."""
+    first = await store.join("http://first")
+    second = await store.join("http://second")
+    await activate(store, second)
+
+    assert await store.activate(first, ADA, again=True) == Owner(second, "http://second")
+
+
 async def test_agents_of_one_name_and_two_classes_differ(store: Store, node: str) -> None:
     """The class is part of the address."""
     bot = (await activate(store, node, AgentId("Bot", "ada"))).lease
