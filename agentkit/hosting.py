@@ -208,6 +208,7 @@ class Hosting:
         lifecycle = self.live.get(session.agent)
         if lifecycle is not None and lifecycle.alarm_task is None:  # which looks again at its end
             self._wakeups.arm(lifecycle)
+            self._wakeups.watch_idle(lifecycle)
 
     # --- failing
 

@@ -221,6 +221,8 @@ class Lifecycle:
     def stir(self) -> None:
         """Note that something of the agent has ended."""
         self.last_used_ms = self.clock.now_ms()
+        if not self.is_watched:
+            self.session.on_change(self.session)
         if self._stirred is not None:
             self._stirred.set()
 

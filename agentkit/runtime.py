@@ -349,7 +349,11 @@ def open_store(store: str | Store | None, durability: str = "full") -> Store:
         return store
     scheme, separator, path = store.partition(":///")
     if scheme != "sqlite" or not separator or not path:
-        message = f"store {store!r} is not a URL agentkit knows; use sqlite:///path/to/file.db or sqlite:///:memory:"
+        # Never the URL itself: it may hold a password.
+        message = (
+            f"agentkit has no store for {scheme.partition(':')[0] or 'such'!r} URLs; "
+            "use sqlite:///path/to/file.db or sqlite:///:memory:"
+        )
         raise ConfigurationError(message)
     from agentkit.store.sqlite import SqliteStore
 

@@ -105,12 +105,11 @@ class Wakeups:
         self._sleep_on()
 
     def _check_idle(self, lifecycle: Lifecycle, now_ms: int) -> None:
-        if lifecycle.last_used_ms + self._idle_ms(lifecycle) <= now_ms:
-            if lifecycle.is_idle:
-                self._on_idle(lifecycle)
-                return
-            lifecycle.last_used_ms = now_ms
-        self.watch_idle(lifecycle)
+        if lifecycle.last_used_ms + self._idle_ms(lifecycle) > now_ms:
+            self.watch_idle(lifecycle)
+        elif lifecycle.is_idle:
+            self._on_idle(lifecycle)
+        # A busy one is watched again when what keeps it busy ends.
 
     def _sleep_on(self) -> None:
         for heap in (self._alarms, self._idle):

@@ -15,10 +15,11 @@ from agentkit.clock import Duration, Timer, duration_of, from_ms, to_ms
 class FakeTimer:
     """A call that waits for the clock to be moved."""
 
-    __slots__ = ("callback", "moment_ms")
+    __slots__ = ("callback", "is_elapsed", "moment_ms")
 
-    def __init__(self, moment_ms: int, callback: Callable[[], None]) -> None:
+    def __init__(self, moment_ms: int, callback: Callable[[], None], *, is_elapsed: bool = False) -> None:
         self.moment_ms = moment_ms
+        self.is_elapsed = is_elapsed
         self.callback: Callable[[], None] | None = callback
 
     def cancel(self) -> None:
@@ -51,8 +52,10 @@ class FakeClock:
 
     def call_at(self, moment_ms: int, callback: Callable[[], None]) -> Timer:
         """See ``Clock``: called when the clock is next moved to or past the moment."""
-        timer = FakeTimer(moment_ms, callback)
-        heapq.heappush(self._timers, (moment_ms, next(self._count), timer))
+        return self._add(FakeTimer(moment_ms, callback))
+
+    def _add(self, timer: FakeTimer) -> FakeTimer:
+        heapq.heappush(self._timers, (timer.moment_ms, next(self._count), timer))
         return timer
 
     async def sleep(self, duration: Duration) -> None:
@@ -62,7 +65,8 @@ class FakeClock:
             await asyncio.sleep(0)
             return
         woken = asyncio.Event()
-        timer = self.call_at(self._now_ms + -(-wait // timedelta(milliseconds=1)), woken.set)
+        wake_ms = self._now_ms + -(-wait // timedelta(milliseconds=1))
+        timer = self._add(FakeTimer(wake_ms, woken.set, is_elapsed=True))
         task = asyncio.current_task()
         works = [frame.work for frame in context.frames() if frame.work is not None]
         for work in works:
@@ -99,6 +103,8 @@ class FakeClock:
         """
         before_ms = self._now_ms
         self._now_ms = to_ms(moment, "moment") if isinstance(moment, datetime) else moment
+        if self._now_ms < before_ms:
+            self._shift_sleepers(self._now_ms - before_ms)
         if self._now_ms < before_ms - 1_000:
             for watch in self._set_back:
                 if watch.callback is not None:
@@ -109,3 +115,10 @@ class FakeClock:
         for timer in due:
             if timer.callback is not None:
                 timer.callback()
+
+    def _shift_sleepers(self, step_ms: int) -> None:
+        """Sleepers wait for time to pass, whatever the clock is set to."""
+        for _, _, timer in self._timers:
+            timer.moment_ms += step_ms if timer.is_elapsed else 0
+        self._timers = [(timer.moment_ms, number, timer) for _, number, timer in self._timers]
+        heapq.heapify(self._timers)
