@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentkit.schedules.parser.meanings import (
+    At,
     CalendarDay,
     Clock,
     Day,
@@ -78,13 +79,14 @@ def fortnight_from(weekdays: Weekdays) -> WeekdayDay | None:
 
 def a_week_after(day: Day | Problem) -> Day | Problem | None:
     """Return "tomorrow week"."""
-    return shifted(Duration(7 * 86400, last="week"), day) if isinstance(day, DayOffset) else None
+    return Shifted(day, Duration(7 * 86400, last="week")) if isinstance(day, DayOffset) else None
 
 
-def weeks_after(length: Duration | Problem, day: Day | Problem | None = None) -> Day | Problem | None:
+def weeks_after(length: Duration | Problem, day: Day | None = None) -> Day | Problem | None:
     """Return "two weeks today"."""
-    is_weeks = isinstance(length, Duration) and length.last == "week"
-    return shifted(length, day or DayOffset(0)) if is_weeks else None
+    if isinstance(length, Problem) or length.last != "week":
+        return None
+    return Shifted(day or DayOffset(0), length)
 
 
 def weekday_in_weeks(length: Duration | Problem, weekdays: Weekdays) -> WeekdayDay | None:
@@ -177,19 +179,30 @@ def end_of(period: Day | None) -> Day | None:
     return period if isinstance(period, DayOffset) else None
 
 
-def shifted(length: Duration | Problem, anchor: Day | Clock | Problem | None) -> Shifted | Problem | None:
+def shifted(length: Duration | Problem, anchor: Day | Clock | Problem | None) -> Shifted | At | Problem | None:
     """Return "a week from Monday"."""
     if isinstance(length, Problem):
         return length
     if anchor is None or isinstance(anchor, Problem):
         return anchor
+    if isinstance(anchor, Clock) and anchor.exact:
+        return _moved_clock(anchor, length)
     return Shifted(anchor, length)
 
 
-def before(length: Duration | Problem, anchor: Day | Clock | Problem | None) -> Shifted | Problem | None:
+def before(length: Duration | Problem, anchor: Day | Clock | Problem | None) -> Shifted | At | Problem | None:
     """Return "ten minutes before noon"."""
+    if isinstance(length, Duration) and isinstance(anchor, Clock) and anchor.exact:
+        return _moved_clock(anchor, replace(length, seconds=-length.seconds))
     found = shifted(length, anchor)
     return replace(found, sign=-1) if isinstance(found, Shifted) else found
+
+
+def _moved_clock(clock: Clock, length: Duration) -> At | None:
+    minutes, rest = divmod(clock.hour * 60 + clock.minute + length.seconds / 60, 1)
+    if rest or length.months or length.workdays or not 0 <= minutes <= 24 * 60:
+        return None
+    return At((Clock(int(minutes) // 60, int(minutes) % 60, exact=True),))
 
 
 def nth_weekday(nth: float, weekdays: Weekdays) -> NthWeekday | None:

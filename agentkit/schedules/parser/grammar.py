@@ -3,7 +3,8 @@
 A rule is a line such as ``("time", "half past <number>", half_past)``: the kind it makes, a pattern of words
 and kinds, and a plain function from the kinds' meanings to the new one (None refuses the match). ``a|b`` are
 alternatives, ``<a|b>`` alternative kinds, ``x?`` may be missing. Within a level, items are read from the left and
-the longest match wins; a level is read again while it finds something.
+the longest match wins; a level is read again while it finds something. A part that can't be (a ``Problem``) makes
+the whole one of that kind.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from itertools import product
+
+from agentkit.schedules.parser.meanings import Problem
 
 Build = Callable[..., object]
 Rule = tuple[str, str, Build]
@@ -128,7 +131,10 @@ def _reduce_at(items: list[Item], index: int, lines: tuple[Line, ...]) -> bool:
             continue
         if length == 1 and line.kind in first.readings:
             continue
-        meaning = line.build(*_arguments(items, index, line))
+        arguments = _arguments(items, index, line)
+        meaning: object = next((part for part in arguments if isinstance(part, Problem)), None)
+        if meaning is None:
+            meaning = line.build(*arguments)
         if meaning is None:
             continue
         if length > longest:

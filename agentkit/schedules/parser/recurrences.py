@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from agentkit.schedules.parser import amounts
 from agentkit.schedules.parser.meanings import (
+    At,
     CalendarDay,
+    Clock,
     Day,
     DayPart,
     Duration,
@@ -15,6 +17,7 @@ from agentkit.schedules.parser.meanings import (
     Period,
     Problem,
     Rate,
+    Several,
     Times,
     Unit,
 )
@@ -215,3 +218,16 @@ def times_per(times: Times | Problem, unit: Unit) -> Rate | Every | Problem | No
 def times_per_length(times: Times | Problem, length: Duration | Problem) -> Rate | Every | Problem | None:
     """Return "three times a day", its unit read as a duration."""
     return times if isinstance(times, Problem) else rate_per(times.count, length)
+
+
+def rate_of(count: float, every: Every | Problem | Rate) -> Rate | None:
+    """Return "twice daily"."""
+    if not isinstance(every, Every) or every.unit is None or every.step != 1 or not 2 <= count <= 24:
+        return None
+    return Rate(int(count), Unit(every.unit))
+
+
+def every_two_parts(first: DayPart, second: DayPart) -> Several:
+    """Return "every morning and evening"."""
+    clocks = tuple(Clock(part.hour, part.minute, exact=True) for part in (first, second))
+    return Several((Every(unit="day"), At(clocks)))

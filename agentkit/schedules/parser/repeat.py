@@ -17,6 +17,7 @@ from agentkit.schedules.parser.meanings import (
     MonthDay,
     NthWorkday,
     Problem,
+    Rate,
     UnitName,
 )
 from agentkit.schedules.parser.once import settled
@@ -79,7 +80,7 @@ def repeated(timing: Timing, now: datetime, zone: tzinfo, zone_name: str) -> Rep
 def _joined(timing: Timing) -> tuple[Timing, Every] | Problem:
     every = timing.every
     assert every is not None
-    if timing.rate is not None and len(timing.clocks) not in (0, timing.rate.count):
+    if timing.rate is not None and not _names_all(timing, every, timing.rate):
         return Problem("At which times should it run?")
     if timing.day is not None and not isinstance(timing.day, DayOffset):
         joined = day_into_every(every, timing.day)
@@ -111,6 +112,21 @@ def _joined(timing: Timing) -> tuple[Timing, Every] | Problem:
     return timing, every
 
 
+def _names_all(timing: Timing, every: Every, rate: Rate) -> bool:
+    """Tell whether the request names as many times, or days, as it says: "twice a day, at 8 and 20:00"."""
+    match rate.unit.name:
+        case "day":
+            return len(timing.clocks) == rate.count
+        case "week":
+            return len(every.weekdays) == rate.count
+        case "month":
+            return len(every.month_days) + len(every.nth) == rate.count
+        case "year":
+            return len(every.months) == rate.count
+        case _:
+            return False
+
+
 def _anchored(timing: Timing, every: Every) -> tuple[Timing, Every] | Problem:
     """Return "every 8 hours at 6" as every day at 6, 14 and 22:00."""
     unclear = Problem("Should it run at that time, or all day long at that interval?")
@@ -138,9 +154,14 @@ def _clocks(timing: Timing, every: Every) -> list[Clock]:
     if part is None and any(clock.exact and clock.hour > 12 for clock in clocks):
         # Beside 14:00 and 22:00, "at 8" and "at 6" are hours of 24 too.
         clocks = tuple(replace(clock, exact=True) for clock in clocks)
-    return sorted(
-        (settled(clock, part, has_date=True) for clock in clocks), key=lambda clock: (clock.hour, clock.minute)
-    )
+    chosen: list[Clock] = []
+    for clock in clocks:
+        time = settled(clock, part, has_date=True)
+        # "at 8, 2 and 8" goes on through the day.
+        if chosen and not clock.exact and time.hour <= chosen[-1].hour and time.hour + 12 < 24:
+            time = replace(time, hour=time.hour + 12)
+        chosen.append(time)
+    return sorted(chosen, key=lambda clock: (clock.hour, clock.minute))
 
 
 def _within_a_day(timing: Timing, every: Every, bounds: Bounds, now: datetime, zone_name: str) -> Repeated | Problem:

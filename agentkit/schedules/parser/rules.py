@@ -25,8 +25,8 @@ from agentkit.schedules.parser.selection import (
 from agentkit.schedules.parser.sentences import Sentence, is_timing, judge, split_sentences
 from agentkit.schedules.parser.timing import Timing, fill
 from agentkit.schedules.parser.tokens import FORBIDDEN, same_width, split_text
-from agentkit.schedules.parser.word_lists import word_set
 from agentkit.schedules.parser.upcoming import next_runs
+from agentkit.schedules.parser.word_lists import word_set
 from agentkit.schedules.parser.zones import known_zone
 
 LONGEST_TEXT: Final = 10_000
@@ -244,7 +244,7 @@ def _answer(
 def _rated(timing: Timing) -> Timing:
     """Return "three times a day, at 8, 14 and 22:00" as every day, once the times are named."""
     assert timing.rate is not None
-    if timing.rate.unit.name == "day" and len(timing.clocks) == timing.rate.count:
+    if timing.rate.unit.name == "day" and len(timing.clocks) == timing.rate.count and timing.day is None:
         return replace(timing, every=recurrences.every_unit(timing.rate.unit))
     return timing
 

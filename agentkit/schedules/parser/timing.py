@@ -88,7 +88,9 @@ def fill(timing: Timing, part: Part) -> Timing | None:
         case At(clocks=clocks):
             return _fill_clocks(timing, clocks)
         case DayPart():
-            return replace(timing, part=part) if timing.part is None and timing.after is None else None
+            other = timing.part or (timing.every.part if timing.every is not None else None)
+            free = timing.after is None and (other is None or other == part)
+            return replace(timing, part=part) if free else None
         case On(day=day):
             return _fill_day(timing, day)
         case After():
@@ -233,7 +235,11 @@ def day_into_every(every: Every, day: Day) -> Every | None:
         case MonthDay(months_ahead=None, day=number) if every.unit in ("month", "year"):
             return replace(every, month_days=every.month_days | {number})
         case CalendarDay(year=None, month=month, day=number) if every.unit == "year":
-            return replace(every, months=frozenset({month}), month_days=frozenset({number}))
+            if every.month_days not in (frozenset(), frozenset({number})):
+                return None
+            if not every.month_days and every.months not in (frozenset(), frozenset({month})):
+                return None
+            return replace(every, months=every.months | {month}, month_days=frozenset({number}))
         case Period(unit="month", ahead=0, end=True) if every.unit in ("month", "year"):
             return replace(every, month_days=frozenset({-1}))
         case Period(unit="weekend", ahead=0) if every.unit == "week":
