@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import signal
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -46,10 +47,13 @@ class Terminal:
     timezone: str | None
 
 
-class ReminderBot(Agent):
-    """The bot behind ``agentkit chat``."""
+class ReminderChat(Agent):
+    """The bot behind ``agentkit chat``.
 
-    options = AgentOptions(name="ReminderBot", timezone=local_zone())
+    Its stored name is no likely name of a user's class: the chat must not run jobs of a program that shares the store.
+    """
+
+    options = AgentOptions(name="ReminderChat", timezone=local_zone())
 
     async def say(self, text: str) -> str:
         """Answer one line."""
@@ -75,9 +79,19 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--name", default="me", help="whose reminders; each name has its own (default: me)")
     parser.add_argument("--timezone", metavar="ZONE", help="IANA name (default: this machine's)")
     parser.add_argument(
-        "--linger", type=float, default=0.0, metavar="SECONDS", help="stay so long after the end of piped input"
+        "--linger", type=_seconds, default=0.0, metavar="SECONDS", help="stay so long after the end of piped input"
     )
     add_json(parser)
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not 0 <= seconds < math.inf:
+        raise ArgumentTypeError(f"{text!r} is no number of seconds")
+    return seconds
 
 
 def run(options: Namespace) -> int:
@@ -96,15 +110,15 @@ async def _chat(options: Namespace, console: Console) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    runtime = Runtime(ReminderBot, store=options.store, deps=terminal, shutdown_grace=5)
-    bot = runtime.get(ReminderBot, options.name)
+    runtime = Runtime(ReminderChat, store=options.store, deps=terminal, shutdown_grace=5)
+    bot = runtime.get(ReminderChat, options.name)
     async with runtime:
         console.note(f"Reminders are kept in {runtime.store.location}; times are in {await bot.zone()}.")
         console.note('Say what to remind you of, and when. "help" shows examples, "/quit" leaves.')
         await _until(stop, _converse(bot, console, linger=options.linger))
 
 
-async def _converse(bot: ReminderBot, console: Console, *, linger: float) -> None:
+async def _converse(bot: ReminderChat, console: Console, *, linger: float) -> None:
     async for line in console.lines():
         if line.strip().lower() in _LEAVING:
             return

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import os
+import shutil
 import sys
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -22,11 +23,12 @@ class Console:
     """Standard input and output as a chat uses them: with a prompt in a terminal, plain in a pipe.
 
     Attributes:
-        is_terminal: People type here.
+        is_terminal: People type here, and read what is shown.
     """
 
     def __init__(self, *, as_json: bool = False) -> None:
-        self.is_terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+        streams = (sys.stdin, sys.stdout)
+        self.is_terminal = not as_json and all(stream is not None and stream.isatty() for stream in streams)
         self._as_json = as_json
         self._is_prompting = False
         self._typed: Callable[[], str] = str
@@ -75,7 +77,10 @@ class Console:
             print(text, flush=True)
             return
         # A line is being typed: put the text above it, and the line as it stood below.
-        print(f"\r\x1b[K{text}\n{_PROMPT}{self._typed()}", end="", flush=True)
+        line = _PROMPT + self._typed()
+        rows_above = len(line) // shutil.get_terminal_size().columns
+        up = f"\x1b[{rows_above}A" if rows_above else ""
+        print(f"\r{up}\x1b[J{text}\n{line}", end="", flush=True)
 
     # --- reading
 

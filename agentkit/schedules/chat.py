@@ -22,6 +22,7 @@ from agentkit.schedules.chat_text import one_line, several_lines
 from agentkit.schedules.chat_view import Alter, Apply, Decision, Make, Say, UseZone, View
 from agentkit.schedules.chat_zones import known_name
 from agentkit.schedules.schedule import Schedule
+from agentkit.schedules.wall_clock import zone_named
 
 if TYPE_CHECKING:
     from agentkit.schedules.parser import ParsedSchedule
@@ -82,7 +83,12 @@ class SchedulingChat:
             max_schedules: How many there may be at a time.
             min_interval: Seconds between the runs of a recurring one, at least.
             max_characters: Longest message that is read.
+
+        Raises:
+            ScheduleError: The zone is unknown.
         """
+        if timezone is not None:
+            zone_named(timezone)
         self._agent = agent
         self._callback = callback
         self._timezone = timezone

@@ -10,12 +10,15 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO
 
 import pytest
 
+from agentkit import Agent
 from agentkit.cli import main
+from agentkit.testing import FakeClock, ManualRuntime
 
 CHAT = [sys.executable, "-m", "agentkit.cli", "chat", "--timezone", "Europe/Berlin"]
 
@@ -98,6 +101,36 @@ def test_a_reminder_survives_kill_9(tmp_path: Path) -> None:
     assert code == 0
 
 
+async def test_jobs_of_another_program_are_left_alone(tmp_path: Path) -> None:
+    """A store may be shared with a bot of the user's, whatever its class is called."""
+
+    class ReminderBot(Agent):
+        async def make(self) -> None:
+            await self.schedule(0.1, self.remind)
+
+        async def remind(self) -> None:
+            """Never run here."""
+
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    async with ManualRuntime(ReminderBot, store=f"sqlite:///{tmp_path}/chat.db", clock=FakeClock(start)) as runtime:
+        await runtime.get(ReminderBot, "me").make()
+
+    done = chatted(tmp_path, "list\n", "--linger", "0.5")
+
+    assert done.stdout.decode().splitlines()[-1] == "Nothing is scheduled."
+    async with ManualRuntime(ReminderBot, store=f"sqlite:///{tmp_path}/chat.db", clock=FakeClock(start)) as runtime:
+        assert len(await runtime.get(ReminderBot, "me").list_schedules()) == 1
+
+
+@pytest.mark.parametrize("seconds", ["-1", "nan", "inf", "x", ""])
+def test_linger_is_a_number_of_seconds(capsys: pytest.CaptureFixture[str], seconds: str) -> None:
+    """Anything else is a wrong call."""
+    code = main(["chat", "--linger", seconds])
+
+    assert code == 2
+    assert "is no number of seconds" in capsys.readouterr().err
+
+
 @contextmanager
 def talking(command: list[str]) -> Iterator[subprocess.Popen[bytes]]:
     """Run a chat, and make sure that it is gone and its pipes are closed."""
@@ -160,7 +193,7 @@ def seen(terminal: int, text: str) -> str:
     [
         (("--timezone", "Mars/Base"), "time zone 'Mars/Base' is unknown"),
         (("--name", ""), "agent name '' is empty"),
-        (("--store", "nonsense://x"), "is not a URL agentkit knows"),
+        (("--store", "nonsense://x"), "use sqlite:///path/to/file.db"),
         (("--store", "sqlite:////dev/null/x.db"), "check the path"),
     ],
 )

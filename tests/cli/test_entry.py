@@ -79,6 +79,15 @@ def test_a_bad_store_url_is_one_line(capsys: pytest.CaptureFixture[str], url: st
     assert printed.count("\n") == 1
 
 
+def test_a_password_in_a_store_url_is_not_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys never appear in errors (SPEC 19)."""
+    code = main(["agents", "--store", "postgresql://ada:tops3cret@host/db"])
+
+    printed = capsys.readouterr()
+    assert code == 1
+    assert "tops3cret" not in printed.out + printed.err
+
+
 def test_a_reader_that_leaves_is_no_error(tmp_path: Path) -> None:
     """``agentkit … | head -1`` prints no traceback."""
     command = f"{sys.executable} -m agentkit.cli doctor --store sqlite:///{tmp_path}/x.db | true"

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from agentkit import Agent, AgentOptions, Schedule
+from agentkit.errors import ScheduleError
 from agentkit.schedules.chat import SchedulingChat
 from agentkit.schedules.chat_commands import (
     Act,
@@ -129,6 +130,12 @@ async def test_the_zone_can_be_given(bot: Bot) -> None:
 
     assert "Tue 1 Dec 2026 09:00 (America/New_York)" in reply
     assert (await tasks(bot))["call Ada"].next_run == datetime(2026, 12, 1, 14, tzinfo=UTC)
+
+
+async def test_an_unknown_zone_is_found_out_at_once(bot: Bot) -> None:
+    """A mistake of the program's, not of the person who chats."""
+    with pytest.raises(ScheduleError, match="Mars/Base"):
+        await bot.say_in("Mars/Base", "list")
 
 
 async def test_the_same_recurrence_is_not_made_twice(bot: Bot, say: Say) -> None:
