@@ -92,6 +92,15 @@ class Agent(DurableObject, Generic[StateT]):
         state = await self._state.set(new)
         await self.lifecycle.session.once_committed(lambda: self.on_state_changed(state, source))
 
+    async def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
+        """Run a statement on the agent's own private SQLite database, made on first use, removed with the agent.
+
+        Every statement commits on its own, outside of ``transaction()``; errors are those of ``sqlite3``.
+
+        >>> rows = await self.sql("SELECT name FROM orders WHERE id = ?", 7)         # doctest: +SKIP
+        """
+        return await self.lifecycle.session.sql(statement, parameters)
+
     def transaction(self) -> AbstractAsyncContextManager[None]:
         """Commit storage, state and job changes made in the block together, or none of them.
 

@@ -19,7 +19,7 @@ from agentkit.jobs.dispatch import Dispatcher, Handler
 from agentkit.jobs.failures import is_platform
 from agentkit.jobs.job import HOST
 from agentkit.options import AgentOptions
-from agentkit.store.store import STATE_SCOPE, AgentId, Batch, JobRow
+from agentkit.store.store import SQL_SCOPE, STATE_SCOPE, AgentId, Batch, JobRow
 from agentkit.tracked_work import TrackedWork
 
 logger = logging.getLogger(__name__)
@@ -102,7 +102,7 @@ class Lifecycle:
         """
         if self._is_started:
             raise CapabilityError(f"install {capability.id!r} in __init__; the agent has started already")
-        if not capability.id or capability.id in (HOST, STATE_SCOPE):
+        if not capability.id or capability.id in (HOST, STATE_SCOPE, SQL_SCOPE):
             raise CapabilityError(f"{type(capability).__name__} needs an id of its own, got {capability.id!r}")
         if capability.id in self._capabilities:
             raise CapabilityError(f"two capabilities have the id {capability.id!r}; give one another id")
@@ -315,9 +315,19 @@ class Lifecycle:
 
     async def work_ran_out_of_memory(self, row: JobRow | None, error: BaseException) -> None:
         """See ``TrackedWork``."""
+        await self.reset(row, error)
+
+    async def reset(self, row: JobRow | None, error: BaseException, *, shared: bool = False) -> None:
+        """Count a memory-limit reset, run the hooks and end the instance (SPEC 7.2, 7.3).
+
+        Args:
+            row: The job that was under way.
+            error: What happened.
+            shared: Other agents had jobs under way too: nobody is sealed for it.
+        """
         if self.session.gone is None:
             with self._entered():
-                await self.alarm.reset(row, error, self.clock.now_ms())
+                await self.alarm.reset(row, error, self.clock.now_ms(), shared=shared)
 
     async def _after_reset(self, told: MemoryLimitContext) -> None:
         """Run the hooks of a memory-limit reset, then end the instance."""
@@ -347,6 +357,7 @@ class Lifecycle:
             for capability in self._capabilities.values():
                 await self._destroy_capability(capability)
         await session.settle()
+        await session.store.drop_sql(session.lease)
         session.table.apply({row.id: None for row in session.table})
         session.row.alarm_ms = session.row.running = None
         commit = session.commit_row(Batch(destroy=True))

@@ -21,6 +21,7 @@ from agentkit.hosting import Hosting
 from agentkit.ids import IdSource
 from agentkit.jobs.queue import requeue
 from agentkit.lifecycle import Lifecycle
+from agentkit.memory_watch import MemoryWatch, resident_bytes
 from agentkit.store.session import Session
 from agentkit.store.store import AgentId, Store
 from agentkit.stub import stub_class
@@ -63,7 +64,8 @@ class Runtime:
                 ``$AGENTKIT_STORE``, else ``sqlite:///agentkit.db``.
             clock: The system's, if None.
             idle_timeout: Seconds after which an unused instance is dropped.
-            memory_limit: Bytes; see SPEC 7.
+            memory_limit: Resident bytes; a process that holds more stores which jobs were under way, runs their
+                memory-limit hooks and ends with status 137.
             shutdown_grace: Seconds that running jobs and calls get at shutdown.
             max_concurrent_agents: Agents woken from the store that may run at one time.
             deps: Whatever the agents need; they find it as ``self.deps``.
@@ -136,6 +138,11 @@ class Runtime:
         self._set_back = self._clock.on_set_back(self._clock_set_back)
         await self._warn_of_unknown_classes()
         self._tasks.spawn(self._repair_alarms(self._hosting))
+        if self._memory_limit is not None:
+            watch = MemoryWatch(
+                self._memory_limit, self._hosting, clock=self._clock, measure=resident_bytes, leave=os._exit
+            )
+            self._tasks.spawn(watch.run())
 
     async def close(self) -> None:
         """Stop taking work, let what runs finish within ``shutdown_grace``, cancel the rest, close the store."""

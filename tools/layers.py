@@ -22,6 +22,7 @@ LAYERS = """
     server
     agentkit
     runtime
+    memory_watch
     hosting alarm_service wakeups
     agent
     assistant

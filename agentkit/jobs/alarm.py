@@ -172,7 +172,7 @@ class Alarm:
                 facts = {"owner": owner, "count": count, "function": function}
                 self._emit(_LIFECYCLE, "job:backlog_warning", facts)
 
-    async def reset(self, row: JobRow | None, error: BaseException, started_ms: int) -> None:
+    async def reset(self, row: JobRow | None, error: BaseException, started_ms: int, *, shared: bool = False) -> None:
         """Apply a memory-limit reset to the queue, then run the hooks (SPEC 7.2, 7.3)."""
         session = self._session
         current = None if row is None else session.table.get(row.id)
@@ -183,6 +183,7 @@ class Alarm:
             limit=self._options.max_alarm_memory_limit_strikes,
             now_ms=self._clock.now_ms(),
             ids=self._ids,
+            shared=shared,
         )
         session.row.memory_strikes = plan.strikes
         session.row.running = None

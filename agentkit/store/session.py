@@ -326,6 +326,15 @@ class Session:
             self._state = text
         return self.put_values(STATE_SCOPE, {"": text})
 
+    async def sql(self, statement: str, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
+        """Run a statement on the agent's private database, which no transaction of ours covers."""
+        self._writing()
+        if self.lease.fresh:
+            # An agent that stored nothing leaves no row, and without its row its database is lost.
+            await self.commit(Batch(values={(SQL_SCOPE, ""): "true"})).wait()
+            self.lease.fresh = False
+        return await self.store.sql(self.lease, statement, parameters)
+
     # --- transactions
 
     @asynccontextmanager

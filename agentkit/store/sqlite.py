@@ -20,6 +20,7 @@ from typing import Any, Literal
 from agentkit.errors import ConfigurationError, FencedError, StoreUnavailableError
 from agentkit.store import claims
 from agentkit.store.file_lock import FileLock
+from agentkit.store.private import PrivateDatabases
 from agentkit.store.schema import MIGRATIONS, check, migrate
 from agentkit.store.store import (
     Activated,
@@ -91,6 +92,7 @@ class SqliteStore:
         self._writer: GroupWriter | None = None
         self._writing: sqlite3.Connection | None = None
         self._dead: set[str] = set()
+        self._private: PrivateDatabases | None = None
 
     # --- opening and closing
 
@@ -162,6 +164,9 @@ class SqliteStore:
 
     async def close(self) -> None:
         """See ``Store``."""
+        if self._private is not None:
+            await self._private.close()
+            self._private = None
         if self._writer is not None:
             await self._writer.close()
             self._writer = None
@@ -176,7 +181,8 @@ class SqliteStore:
                 connection.close()
         self._reader = self._writing = None
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            for folder in (self._folder, f"{self._folder}.agents"):
+                shutil.rmtree(folder, ignore_errors=True)
             self._folder = None
 
     @property
@@ -278,6 +284,21 @@ class SqliteStore:
         sql += f" order by key {'desc' if wanted.reverse else 'asc'} limit ?"
         parameters.append(-1 if wanted.limit is None else wanted.limit)
         return self._read(sql, *parameters)
+
+    async def sql(self, lease: Lease, statement: str, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
+        """See ``Store``."""
+        return await self._private_databases().run(lease, statement, parameters)
+
+    async def drop_sql(self, lease: Lease) -> None:
+        """See ``Store``."""
+        await self._private_databases().drop(lease)
+
+    def _private_databases(self) -> PrivateDatabases:
+        if self._private is None:
+            folder = Path(self._folder) if self._folder else Path(self.location)
+            path = folder.with_name(f"{folder.name}.agents")
+            self._private = PrivateDatabases(path, synchronous=self._durable)
+        return self._private
 
     async def history(self, agent: AgentId, limit: int) -> list[HistoryRow]:
         """See ``Store``."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 
 class AgentId(NamedTuple):
@@ -121,7 +121,9 @@ class Claimed(NamedTuple):
     next_due_ms: int | None
 
 
+#: Scopes of values that no capability may have for its id.
 STATE_SCOPE = "state"
+SQL_SCOPE = "sql"
 
 
 @dataclass(slots=True, eq=False)
@@ -267,6 +269,12 @@ class Store(Protocol):
 
     async def values(self, lease: Lease, scope: str, wanted: ValueRange) -> list[tuple[str, str]]:
         """Return committed values in key order."""
+
+    async def sql(self, lease: Lease, statement: str, parameters: tuple[Any, ...]) -> list[dict[str, Any]]:
+        """Run a statement on the agent's private database, made on first use; it commits on its own."""
+
+    async def drop_sql(self, lease: Lease) -> None:
+        """Remove the agent's private database, if there is one."""
 
     async def history(self, agent: AgentId, limit: int) -> list[HistoryRow]:
         """Return the latest runs, newest first; ``limit`` counts those that aren't pinned."""
