@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, Self, TypeVar, cast
 
-from agentkit import events
+from agentkit import events, telemetry
 from agentkit.alarm_service import AlarmService
 from agentkit.clock import Clock, Duration, SystemClock, duration_of
 from agentkit.errors import AgentKitError, AgentNameError, ConfigurationError, RuntimeClosedError, StoreError
@@ -135,6 +135,7 @@ class Runtime:
         )
         self._wakeups.start(on_due=self._alarms.due, on_idle=self._fallen_idle, on_cold=self._alarms.cold_due)
         self._wakeups.cold(self._clock.now_ms())
+        self._unobserve = telemetry.observe(self.events)
         self._set_back = self._clock.on_set_back(self._clock_set_back)
         await self._warn_of_unknown_classes()
         self._tasks.spawn(self._repair_alarms(self._hosting))
@@ -154,6 +155,8 @@ class Runtime:
         self._set_back.cancel()
         await self._drain(hosting)
         self._hosting = None
+        if self._unobserve is not None:
+            self._unobserve()
         with contextlib.suppress(StoreError):
             await self._store.leave(hosting.node)
         await self._store.close()

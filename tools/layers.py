@@ -35,7 +35,7 @@ LAYERS = """
     jobs
     state
     store
-    options tasks
+    options tasks telemetry
     context clock errors events ids retry json_value prompts
 """
 
@@ -47,6 +47,7 @@ DOORS = {
     "docker": ("sandbox/docker_engine.py",),
     "hypothesis": ("testing/*",),
     "instructor": ("schedules/parser/model.py",),
+    "opentelemetry": ("telemetry.py",),
     "openai": ("harness/openai_model.py",),
     "psycopg": ("store/postgres.py",),
     "pydantic": ("*",),

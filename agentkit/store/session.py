@@ -15,6 +15,7 @@ from agentkit import context
 from agentkit.errors import AgentGoneError, TransactionConflictError
 from agentkit.store.job_table import JobTable
 from agentkit.store.store import (
+    SQL_SCOPE,
     STATE_SCOPE,
     Activated,
     AgentId,
