@@ -67,9 +67,16 @@ def select(sentence: Sentence, language: Language) -> Selection:
         chosen.timing = replace(chosen.timing, problem=WHEN_EXACTLY)
     if not chosen.timing.has_moment and vague:
         chosen.timing = replace(chosen.timing, vague=vague[0].part)  # type: ignore[arg-type]  # a Vague
-        chosen.places.add(vague[0].place)
+        if not _leads_on(vague[0], sentence):
+            chosen.places.add(vague[0].place)
     _settle_bounds(chosen, mentions, sentence, language)
     return chosen
+
+
+def _leads_on(vague: Mention, sentence: Sentence) -> bool:
+    """Tell whether words of an event follow that the task can't do without: "when I get home"."""
+    following = sentence.items[vague.place + 1 : vague.place + 2]
+    return bool(following) and following[0].word[:1].isalpha() and vague.place >= sentence.task
 
 
 def _clusters(mentions: list[Mention], sentence: Sentence, language: Language) -> list[list[Mention]]:

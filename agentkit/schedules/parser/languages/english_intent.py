@@ -15,6 +15,7 @@ INTENT: Final = Intent(
         "remind|remindme",
         "reminder|reminders|alarm|timer",
         "be reminded",
+        "schedule me|us? for? me|us?",
         "reminding|pinging|notifying|alerting me|us",
         "to be reminded",
         (
@@ -57,7 +58,6 @@ INTENT: Final = Intent(
         "i'm|i am going|supposed|meant to",
         "i was wondering|hoping if? you? could|can|would?",
         "if you could|can|would",
-        "schedule me|us? for? me|us?",
         "todo|to-do|task|memo|note",
         "to do",
         "it's|its time to",

@@ -81,6 +81,28 @@ FIXED_PHRASES: Final[dict[str, dict[str, object]]] = {
     },
     "vague": dict.fromkeys(
         (
+            *(
+                f"{word} {who}"
+                for word in ("when", "once", "whenever")
+                for who in ("i", "you", "we", "he", "she", "they")
+            ),
+            "as soon as possible",
+            "as soon as",
+            "at your convenience",
+            "next time",
+            "in due time",
+            "some other time",
+            "at the right time",
+            "when possible",
+            "when convenient",
+            "over the next few days",
+            "in the next few days",
+            "the next few days",
+            "in the coming days",
+            "in the coming weeks",
+            "around the holidays",
+            "at the usual time",
+            "the usual time",
             "at some point",
             "some point",
             "sometime",

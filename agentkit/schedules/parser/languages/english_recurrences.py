@@ -9,6 +9,7 @@ from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.languages.shared import MIDNIGHT, NOON, NOON_CLOCK
 from agentkit.schedules.parser.meanings import (
     At,
+    Duration,
     Every,
     Problem,
     Several,
@@ -134,6 +135,9 @@ DELAYS: Final[tuple[Rule, ...]] = (
         phrases.after,
     ),
     ("said", "in another <duration>", phrases.after),
+    ("said", "at|by|around|about? the? this|same time tomorrow", lambda: phrases.after(Duration(86400, last="day"))),
+    ("said", "at|by|around|about? the? this|same time next <unit>", lambda unit: phrases.after(amounts.one(unit))),
+    ("said", "at|by|around|about? the? this|same time on? <day|weekday>", lambda _: Problem("At what time exactly?")),
     ("said", "in|within under <duration>", phrases.after),
     ("said", "in less than <duration>", phrases.after),
     ("said", "in <duration> time", phrases.after),
