@@ -13,7 +13,6 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.figures import sync_ms
 from benchmarks.measures import (
     Measure,
     Place,
@@ -52,7 +51,7 @@ def run(names: Sequence[str], scale: Scale) -> dict[str, Report]:
     """Run measures one after another; progress goes to stderr."""
     reports = {}
     with tempfile.TemporaryDirectory(prefix="agentkit-benchmarks-", ignore_cleanup_errors=True) as root:
-        place = Place(root=Path(root), scale=scale, sync_ms=sync_ms(Path(root)))
+        place = Place(root=Path(root), scale=scale)
         for name in names:
             began = time.monotonic()
             reports[name] = MEASURES[name](place)

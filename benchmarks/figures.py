@@ -50,14 +50,13 @@ def short(value: float) -> str:
     >>> short(12345.6), short(0.12345), short(4.0)
     ('12,300', '0.123', '4')
     """
-    if abs(value) >= 1000:
-        digits = len(str(int(abs(value)))) - 3
-        return f"{round(value, -digits):,.0f}"
-    text = f"{value:.3g}"
-    return format(float(text), "f").rstrip("0").rstrip(".") if "e" in text else text
+    rounded = float(f"{value:.3g}")
+    if abs(rounded) >= 1000:
+        return f"{rounded:,.0f}"
+    return f"{rounded:.15f}".rstrip("0").rstrip(".")
 
 
-def sync_ms(folder: Path, *, seconds: float = 0.5) -> float:
+def sync_ms(folder: Path, *, seconds: float = 0.2) -> float:
     """Return the median of how long the disk takes to sync 4 KiB, in milliseconds."""
     path = folder / "sync"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)

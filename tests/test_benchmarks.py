@@ -62,7 +62,8 @@ def test_unknown_measure_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["nonsense"])
 
-    assert all(name in capsys.readouterr().err for name in MEASURES)
+    message = capsys.readouterr().err
+    assert all(name in message for name in MEASURES)
 
 
 def test_misses_stand_out() -> None:

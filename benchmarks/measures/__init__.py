@@ -18,12 +18,10 @@ class Place:
 
     Attributes:
         root: A temporary folder.
-        sync_ms: How long the disk took to sync when the run began.
     """
 
     root: Path
     scale: Scale
-    sync_ms: float
 
     @contextmanager
     def folder(self) -> Iterator[Path]:

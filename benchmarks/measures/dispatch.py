@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from agentkit import Runtime
 from agentkit.store.sqlite import Durability, SqliteStore
-from benchmarks.figures import ratios, spread
+from benchmarks.figures import ratios, short, spread
 from benchmarks.fresh import run_fresh
 from benchmarks.measures import Place
 from benchmarks.probe import FILE, Probe, fill_store
@@ -52,19 +52,17 @@ def drain(agents: int, jobs_each: int, durability: str) -> dict[str, Any]:
 async def _drain(count: int, durability: str) -> dict[str, Any]:
     store = SqliteStore(FILE, durability=cast(Durability, durability))
     progress = Progress()
-    began = time.perf_counter()
-    async with Runtime(Probe, store=store, deps=progress.ran) as runtime:
-        ready = time.perf_counter()
+    began, spent_before = time.perf_counter(), time.process_time()
+    async with Runtime(Probe, store=store, deps=progress.ran):
         synced_before = store.writer.synced_commits
         while progress.count < count or not store.writer.is_idle:
             await asyncio.sleep(0.002)
-        ended = time.perf_counter()
+        ended, spent = time.perf_counter(), time.process_time() - spent_before
         synced = store.writer.synced_commits - synced_before
-        del runtime
     return {
         "count": progress.count,
         "seconds": ended - began,
-        "ready": ready - began,
+        "cpu": spent,
         "first": progress.first_at - began,
         "synced": synced,
     }
@@ -73,7 +71,8 @@ async def _drain(count: int, durability: str) -> dict[str, Any]:
 def measure(place: Place) -> Report:
     """Dispatch over many agents, beside the floor, which runs one job after another."""
     rates: dict[str, list[float]] = {}
-    report = Report(raw={"rates": rates})
+    cpu_rates: dict[str, list[float]] = {}
+    report = Report(raw={"rates": rates, "cpu_rates": cpu_rates})
     agents = place.scale.due_agents
     for _ in range(place.scale.repeat):
         for durability, floor, _ in _TARGETS:
@@ -88,6 +87,7 @@ def measure(place: Place) -> Report:
             if found["left"] or found["recorded"] != agents:
                 report.notes.append(f"dispatch, {durability}: {found['left']} jobs left, {found['recorded']} recorded")
             rates.setdefault(durability, []).append(found["count"] / found["seconds"])
+            cpu_rates.setdefault(durability, []).append(found["count"] / found["cpu"])
             with place.folder() as folder:
                 count, seconds = run_fresh(
                     "benchmarks.peers.floor:drain",
@@ -99,12 +99,13 @@ def measure(place: Place) -> Report:
     for durability, floor, target in _TARGETS:
         found_rates = spread(rates[durability])
         ratio = ratios(rates[durability], rates[floor])
+        per_cpu = short(spread(cpu_rates[durability]).median)
         report.rows.append(
             at_least(
                 f"due no-op jobs of {agents:,} agents, with history (`durability={durability!r}`)".replace("'", '"'),
                 found_rates.median,
                 target,
-                shown=f"{found_rates.show()}/s, {ratio.show()} × {floor}",
+                shown=f"{found_rates.show()}/s ({per_cpu} a second of processor time), {ratio.show()} × {floor}",
                 unit="/s",
             )
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from benchmarks.figures import Spread, ratios, short, spread
+from benchmarks.figures import Spread, ratios, short, spread, sync_ms
 from benchmarks.fresh import run_fresh
 from benchmarks.measures import Place
 from benchmarks.peers.peer import Load
@@ -27,9 +27,10 @@ Figures = dict[tuple[str, str, str], list[float]]
 def measure(place: Place) -> Report:
     """Compare agentkit with the floor of the same durability, and with every peer."""
     pairs = (("agentkit-full", "floor-full"), ("agentkit-process", "floor-normal"))
-    figures = _rounds(place, pairs, place.scale.peers)
-    report = Report(raw=_raw(figures))
-    is_slow = place.sync_ms >= _SLOW_MS
+    syncs: list[float] = []
+    figures = _rounds(place, pairs, place.scale.peers, syncs)
+    report = Report(raw={**_raw(figures), "sync_ms": syncs})
+    is_slow = spread(syncs).median >= _SLOW_MS
     for kit, floor in pairs:
         report.rows += _rows(
             figures, kit, floor, is_slow=is_slow, suffix=f"{kit} / {floor}", judged=kit == "agentkit-full"
@@ -37,14 +38,17 @@ def measure(place: Place) -> Report:
     report.rows += _against_best_peer(figures, place.scale.peers)
     title = "Jobs pushed a second"
     report.tables.append(_table(title, figures, [*_columns(pairs), *((peer, "push") for peer in place.scale.peers)]))
-    report.notes.append(f"the disk took {short(place.sync_ms)} ms to sync (median of 4 KiB writes)")
+    report.notes.append(
+        f"the disk took {spread(syncs).show()} ms to sync 4 KiB; the shares of the floor asked for are those of "
+        f"{'1 ms or more' if is_slow else 'a faster disk'}"
+    )
     return report
 
 
 def measure_slow_disk(place: Place) -> Report:
     """Compare agentkit with the floor where each commit takes 4 ms."""
     pairs = (("agentkit-slow", "floor-slow"),)
-    figures = _rounds(place, pairs, ())
+    figures = _rounds(place, pairs, (), [])
     rows = _rows(figures, *pairs[0], is_slow=True, suffix="4 ms a sync", judged=True)
     title = "Jobs pushed a second, 4 ms a sync"
     note = (
@@ -58,10 +62,12 @@ def _columns(pairs: tuple[tuple[str, str], ...]) -> list[tuple[str, str]]:
     return [(who, method) for kit, floor in pairs for who, method in ((floor, "push"), (kit, "push"), (kit, "remind"))]
 
 
-def _rounds(place: Place, pairs: tuple[tuple[str, str], ...], peers: tuple[str, ...]) -> Figures:
+def _rounds(place: Place, pairs: tuple[tuple[str, str], ...], peers: tuple[str, ...], syncs: list[float]) -> Figures:
+    """Measure every candidate once a round, and how long the disk takes to sync meanwhile."""
     figures: Figures = {}
     for _ in range(place.scale.repeat):
         for shape, callers, agents, *_ in _SHAPES:
+            syncs.append(sync_ms(place.root))
             candidates = _columns(pairs)
             if agents == 1:  # to a peer the two shapes with 100 callers are one
                 candidates += [(peer, "push") for peer in peers]
