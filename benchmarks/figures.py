@@ -7,6 +7,7 @@ import statistics
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from pathlib import Path
 
 
@@ -50,10 +51,7 @@ def short(value: float) -> str:
     >>> short(12345.6), short(0.12345), short(4.0)
     ('12,300', '0.123', '4')
     """
-    rounded = float(f"{value:.3g}")
-    if abs(rounded) >= 1000:
-        return f"{rounded:,.0f}"
-    return f"{rounded:.15f}".rstrip("0").rstrip(".")
+    return format(Decimal(f"{value:.3g}"), ",f")
 
 
 def sync_ms(folder: Path, *, seconds: float = 0.2) -> float:
