@@ -291,7 +291,7 @@ async def test_run_cut_off_by_closing_uses_no_attempt(manual_runtime: Start) -> 
             await asyncio.Event().wait()
 
     script = Script(work=work)
-    runtime = await manual_runtime(Worker, deps=script, store="sqlite:///:memory:", shutdown_grace=0, real_timeout=0.02)
+    runtime = await manual_runtime(Worker, deps=script, store="sqlite:///:memory:", shutdown_grace=0, real_timeout=0.3)
     await runtime.get(Worker, "ada").push("work", after=1, retry=RetryPolicy(max_attempts=1))
     with pytest.raises(TimeoutError):
         await runtime.advance(1)
