@@ -1102,10 +1102,11 @@ async def test_failing_recurring_schedule_goes_on(runtime: ManualRuntime, bot: B
     assert len(log.errors) == 1
 
 
-async def test_retry_stays_with_its_occurrence(runtime: ManualRuntime, bot: Bot, log: Log) -> None:
+@pytest.mark.parametrize("catch_up", ["once", "skip", "all"])
+async def test_retry_stays_with_its_occurrence(runtime: ManualRuntime, bot: Bot, log: Log, catch_up: CatchUp) -> None:
     """A retry that comes when the next occurrence is due too is not taken for a missed one."""
     log.failures, log.takes = 1, 3 * SECOND
-    await bot.schedule_every(1, "remind", catch_up="skip", count=1)
+    await bot.schedule_every(1, "remind", catch_up=catch_up, count=1)
 
     await runtime.advance(MINUTE)
 
