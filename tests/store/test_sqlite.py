@@ -18,7 +18,7 @@ from agentkit import Agent, Runtime
 from agentkit.errors import ConfigurationError, StoreInUseError, StoreUnavailableError
 from agentkit.store.sqlite import SqliteStore
 from agentkit.store.store import AgentRow, Batch
-from tests.store.rows import activate
+from tests.store.rows import activate, history_row, job_row, puts
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -153,6 +153,27 @@ async def test_store_can_be_opened_again(path: Path) -> None:
     lease = (await activate(store, await store.join(""))).lease
     assert await store.value(lease, "host", "key") == "1"
     await store.close()
+
+
+async def test_destroyed_agent_leaves_no_row_in_any_table(path: Path) -> None:
+    """Nor one that nobody could ask for any more."""
+    store = SqliteStore(path)
+    await store.open()
+    lease = (await activate(store, await store.join(""))).lease
+    batch = puts(job_row())
+    batch.values.update({("host", "key"): "1", ("state", ""): "2"})
+    batch.history.append(history_row("run"))
+    await store.commit(lease, AgentRow(alarm_ms=1_000, runs=1), batch).wait()
+
+    await store.commit(lease, AgentRow(), Batch(destroy=True)).wait()
+    await store.close()
+
+    with sqlite3.connect(path) as connection:
+        tables = [name for (name,) in connection.execute("select name from sqlite_master where type='table'")]
+        filled = {name for name in tables if connection.execute(f"select 1 from {name}").fetchone()}
+    connection.close()
+    assert {"agents", "jobs", "key_values", "history"} <= set(tables)
+    assert filled == {"meta", "nodes", "sqlite_sequence"}
 
 
 # --- one process at a time
