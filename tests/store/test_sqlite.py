@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import sqlite3
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -42,15 +44,22 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "agents.db"
 
 
-@pytest.fixture
-def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another process that has the store open."""
-    command = [sys.executable, "-m", "tests.store.hold_store", str(path)]
+@contextmanager
+def holding(path: Path, *options: str) -> Iterator[subprocess.Popen[str]]:
+    """Have another process hold the store open."""
+    command = [sys.executable, "-m", "tests.store.hold_store", str(path), *options]
     with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "open\n"
         yield process
         process.kill()
+
+
+@pytest.fixture
+def holder(path: Path) -> Iterator[subprocess.Popen[str]]:
+    """Another process that has the store open."""
+    with holding(path) as process:
+        yield process
 
 
 async def make_store(path: Path, **values: str) -> None:
@@ -210,6 +219,31 @@ async def test_store_is_free_when_its_process_was_killed(path: Path, holder: sub
     holder.wait()
 
     await make_store(path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows has no fork")
+async def test_store_is_free_when_its_process_was_killed_but_not_its_children(path: Path) -> None:
+    """Workers of a process pool outlive a kill; they must not keep the lock."""
+    with holding(path, "fork") as process:
+        with pytest.raises(StoreInUseError):
+            await SqliteStore(path).open()
+
+        process.kill()
+        process.wait()
+
+        await make_store(path)
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows locks otherwise")
+async def test_file_system_without_locks_is_refused(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """That is no other process, and the message doesn't say so."""
+
+    def refuse(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr("fcntl.flock", refuse)
+
+    assert os.strerror(errno.ENOLCK) in await refusal(path)
 
 
 async def test_second_store_of_one_process_is_refused(path: Path) -> None:
