@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -57,6 +58,25 @@ async def open_and_close(path: Path, migrations: Sequence[str] = MIGRATIONS) -> 
 def test_every_version_has_a_fixture() -> None:
     """A release that changes the schema adds one: ``python -m tests.store.make_fixture``."""
     assert sorted(file.name for file in FIXTURES.iterdir()) == sorted(f"v{version}.sql" for version in VERSIONS)
+
+
+def schema(path: Path) -> list[str]:
+    """Return a file's tables and indexes as SQL, without comments and spacing."""
+    with sqlite3.connect(path) as connection:
+        texts = [text for (text,) in connection.execute("select sql from sqlite_master where sql is not null")]
+    connection.close()
+    return sorted(re.sub(r"\s+", "", re.sub("--.*", "", text)).lower() for text in texts)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+async def test_released_version_is_never_edited(path: Path, version: int) -> None:
+    """A file that was made by the release and one made by the steps up to it are alike; changes are new steps."""
+    restore(path, version)
+    made = path.with_name("made.db")
+
+    await open_and_close(made, MIGRATIONS[:version])
+
+    assert schema(made) == schema(path)
 
 
 @pytest.mark.parametrize("version", VERSIONS)
