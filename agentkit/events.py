@@ -68,11 +68,15 @@ class EventBus:
         # Lists are replaced, never changed: a handler may subscribe and unsubscribe while it is called.
         self._handlers[channel] = [*self._handlers.get(channel, ()), handler]
 
+        is_subscribed = True
+
         def unsubscribe() -> None:
-            left = list(self._handlers.get(channel, ()))
-            if handler in left:
+            nonlocal is_subscribed
+            if is_subscribed:
+                is_subscribed = False
+                left = list(self._handlers[channel])
                 left.remove(handler)
-            self._handlers[channel] = left
+                self._handlers[channel] = left
 
         return unsubscribe
 
