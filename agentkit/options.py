@@ -51,6 +51,8 @@ class AgentOptions:
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < 0:
                 raise ConfigurationError(f"options.{name} must be a whole number of 0 or more, got {value!r}")
+        if self.timezone != "UTC":
+            _check_zone(self.timezone)
         if self.max_crash_strikes < 1:
             raise ConfigurationError("options.max_crash_strikes must be 1 or more")
         object.__setattr__(self, "retry", self.retry.filled_from(DEFAULT_RETRY))
@@ -69,3 +71,13 @@ _COUNTS = (
     "max_payload_bytes",
     "max_value_bytes",
 )
+
+
+def _check_zone(name: object) -> None:
+    from zoneinfo import ZoneInfo  # only who names a zone pays for it
+
+    try:
+        ZoneInfo(name)  # type: ignore[arg-type]  # what isn't a text is refused below
+    except (KeyError, ValueError, TypeError, OSError):
+        message = f'options.timezone {name!r} is no IANA time zone; use a name such as "Europe/Berlin"'
+        raise ConfigurationError(message) from None
