@@ -7,11 +7,12 @@ import asyncio
 import json
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from agentkit.clock import SystemClock
 from agentkit.errors import AgentKitError, ScheduleError
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def _run_one(arguments: argparse.Namespace) -> int:
     from agentkit.schedules.wall_clock import zone_named
 
     zone = zone_named(arguments.timezone)
-    now = datetime.now(UTC) if arguments.now is None else moment_of(arguments.now, zone)
+    now = SystemClock().now() if arguments.now is None else moment_of(arguments.now, zone)
     plan = _parse(arguments.text, now, arguments.timezone)
     if arguments.json:
         print(json.dumps(record_of(plan, arguments.timezone), ensure_ascii=False))
