@@ -138,11 +138,15 @@ class Hosting:
         try:
             leaving = self._leaving.get(agent)
             if leaving is not None:
-                await leaving
+                with self._tasks.waits():
+                    await asyncio.shield(leaving)
             activated = claimed or await self._claim(agent)
-            if activated is None:
-                return None
-            lifecycle = await self._started(activated, is_woken=claimed is not None)
+            if activated is not None:
+                lifecycle = await self._started(activated, is_woken=claimed is not None)
+            elif agent in self._claimed:
+                return None  # whoever claimed it tells ``starting``
+            else:
+                lifecycle = self.live.get(agent)
         except BaseException as error:
             self._end_start(agent, starting)
             if not starting.done():
@@ -166,11 +170,12 @@ class Hosting:
         while isinstance(claimed, Owner):
             if claimed.node != self.node:
                 raise StoreError(f"{agent} is live in another process ({claimed.address})")
-            if agent in self._claimed:
+            if agent in self._claimed or agent in self.live:
                 return None
             if self._claims:
                 self._claim_ended.clear()
-                await self._claim_ended.wait()
+                with self._tasks.waits():
+                    await self._claim_ended.wait()
                 continue
             # Ours, but with no instance: one was lost when a commit failed.
             claimed = await self._store.activate(self.node, agent, again=True)
