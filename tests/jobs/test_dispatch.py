@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
-from agentkit import Agent, AgentOptions, Capability, Job, JobContext, RetryPolicy, current_agent, from_thread
-from agentkit.errors import AgentGoneError, JobTimeoutError
+from agentkit import Agent, AgentOptions, Capability, Job, JobContext, RetryPolicy, Runtime, current_agent, from_thread
+from agentkit.errors import AgentGoneError, AgentKitError, JobTimeoutError
 from agentkit.host import AgentContext, DurableObject
 from agentkit.lifecycle import Lifecycle
-from agentkit.testing import ManualRuntime
+from agentkit.testing import FakeClock, ManualRuntime
 from tests.jobs.worker import START, Script, Start, Worker, at, history
 
 # --- slow runs (SPEC 4.8)
@@ -416,7 +416,8 @@ async def test_current_agent_is_known_in_the_thread_and_behind_from_thread(manua
     assert seen[0] is seen[1] is seen[2]
 
 
-@pytest.mark.parametrize("error", [ValueError("no"), StopIteration("no")], ids=repr)
+@pytest.mark.timeout(10)
+@pytest.mark.parametrize("error", [ValueError("no"), StopIteration("no"), SystemExit("no")], ids=repr)
 async def test_failing_plain_function_is_retried(manual_runtime: Start, error: BaseException) -> None:
     """Whatever a thread raises counts as a failed attempt like any other."""
     calls: list[int] = []
@@ -660,6 +661,72 @@ async def test_failing_background_work_is_logged(manual_runtime: Start, caplog: 
 
     assert script.log == ["work", "other"]
     assert any(record.exc_info and "in the background" in str(record.exc_info[1]) for record in caplog.records)
+
+
+async def test_background_work_is_drained_at_the_close(tmp_path: Any) -> None:
+    """Closing waits for tracked work within the grace, and what it writes is stored."""
+    go = asyncio.Event()
+
+    async def work(agent: Worker, context: JobContext) -> None:
+        async def background() -> None:
+            await go.wait()
+            await agent.storage.put("done", True)
+
+        agent.lifecycle.track_alarm_work(asyncio.create_task(background()))
+
+    store, script = f"sqlite:///{tmp_path}/agents.db", Script(work=work)
+    runtime = Runtime(Worker, store=store, deps=script)
+    await runtime.start()
+    await runtime.get(Worker, "ada").push("work", after=0)
+    while script.log != ["work"]:
+        await asyncio.sleep(0.002)
+
+    closing = asyncio.create_task(runtime.close())
+    await asyncio.sleep(0.005)
+    was_closed = closing.done()
+    go.set()
+    await closing
+
+    async with ManualRuntime(Worker, store=store, deps=script) as later:
+        done = await later.get(Worker, "ada").use(lambda agent: agent.storage.get("done"))
+    assert was_closed is False
+    assert done is True
+
+
+async def test_thread_is_left_behind_at_the_close_and_its_job_runs_again(tmp_path: Any) -> None:
+    """A thread that outlives the grace can't write; its job spent no attempt and runs at the next start."""
+    go, ended = threading.Event(), threading.Event()
+    attempts: list[int] = []
+    errors: list[Exception] = []
+
+    def work(agent: Plain, context: JobContext) -> None:
+        attempts.append(context.attempt)
+        if len(attempts) > 1:
+            return
+        go.wait(30)
+        try:
+            from_thread(agent.lifecycle.storage.put("late", True))
+        except AgentKitError as error:
+            errors.append(error)
+        ended.set()
+
+    store = f"sqlite:///{tmp_path}/agents.db"
+    runtime = Runtime(Plain, store=store, deps=work, shutdown_grace=0.01)
+    await runtime.start()
+    await runtime.get(Plain, "ada").push("work", after=0, retry=RetryPolicy(max_attempts=1))
+    while not attempts:
+        await asyncio.sleep(0.002)
+    await runtime.close()
+    go.set()
+    await asyncio.to_thread(ended.wait, 30)
+
+    async with ManualRuntime(Plain, store=store, deps=work, clock=FakeClock(datetime(2100, 1, 1, tzinfo=UTC))) as later:
+        await later.advance(0)
+        late = await later.get(Plain, "ada").read("late")
+
+    assert attempts == [1, 1]
+    assert len(errors) == 1
+    assert late is None
 
 
 async def test_job_never_begins_before_its_time(manual_runtime: Start) -> None:
