@@ -9,9 +9,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 SLOW = {"aiosqlite", "croniter", "dateutil", "docker", "hypothesis", "instructor", "openai"}
-LOADED = (
-    "import json, sys, agentkit; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
-)
+LOADED = "import json, sys, agentkit; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
 
 
 def test_import_loads_no_slow_library() -> None:

@@ -63,16 +63,10 @@ def test_allowed_import(found: list[str]) -> None:
     ("found", "expected"),
     [
         pytest.param({"one.py": "\nimport agentkit.top"}, "agentkit/one.py:2: 'one' may not", id="up"),
-        pytest.param(
-            {"left/a.py": "import agentkit.right"}, "'left' may not import agentkit.right", id="sideways"
-        ),
+        pytest.param({"left/a.py": "import agentkit.right"}, "'left' may not import agentkit.right", id="sideways"),
         pytest.param({"left/a.py": "from ..right import b"}, "import agentkit.right", id="relative"),
-        pytest.param(
-            {"left/__init__.py": "from .. import top", "top.py": ""}, "import agentkit.top", id="module"
-        ),
-        pytest.param(
-            {"top.py": "from agentkit import A"}, "'agentkit' does not stand below", id="the package"
-        ),
+        pytest.param({"left/__init__.py": "from .. import top", "top.py": ""}, "import agentkit.top", id="module"),
+        pytest.param({"top.py": "from agentkit import A"}, "'agentkit' does not stand below", id="the package"),
         pytest.param({"one.py": "def f():\n    import agentkit.top"}, "one.py:2:", id="inside a function"),
         pytest.param({"left/a.py": "import outside"}, "only be imported in left/door.py", id="past the door"),
         pytest.param({"one.py": "import stranger"}, "'stranger' comes from outside", id="without a door"),

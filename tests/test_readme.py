@@ -43,9 +43,7 @@ def sections(text: str) -> list[Section]:
     return [Section(heading=heading, code="\n".join(lines)) for heading, lines in programs.items()]
 
 
-@pytest.mark.parametrize(
-    "section", [pytest.param(each, id=each.heading) for each in sections(README.read_text())]
-)
+@pytest.mark.parametrize("section", [pytest.param(each, id=each.heading) for each in sections(README.read_text())])
 def test_readme_section_runs(section: Section, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A reader who pastes a section's blocks into one file, in an empty folder, gets a program that works."""
     module = ModuleType("readme")

@@ -175,11 +175,11 @@ def _read_rule(expression: str, text: str) -> CronFields:
         )
         raise CronError(expression, reason)
     minute, hour, month = texts[0], texts[1], texts[3]
-    days = _read_days(expression, texts[2], texts[4])
+    days = read_days(expression, texts[2], texts[4])
     rule = CronFields(
-        minutes=tuple(sorted(_spell_out(expression, minute, MINUTES))),
-        hours=tuple(sorted(_spell_out(expression, hour, HOURS))),
-        months=_spell_out(expression, month, MONTHS),
+        minutes=tuple(sorted(spell_out(expression, minute, MINUTES))),
+        hours=tuple(sorted(spell_out(expression, hour, HOURS))),
+        months=spell_out(expression, month, MONTHS),
         days={shape: days.in_shape(shape) for shape in month_shapes()},
         follows_real_time=minute.startswith("*") or hour.startswith("*"),
     )
@@ -188,7 +188,7 @@ def _read_rule(expression: str, text: str) -> CronFields:
     return rule
 
 
-def _read_days(expression: str, day: str, weekday: str) -> DayFields:
+def read_days(expression: str, day: str, weekday: str) -> DayFields:
     """Return the two day fields, with the marks ``croniter`` does not know taken out of them first."""
     day, weekday = ("*" if text == "?" else text for text in (day, weekday))
     days = day.split(",")
@@ -198,26 +198,24 @@ def _read_days(expression: str, day: str, weekday: str) -> DayFields:
     last: set[int] = set()
     for part in weekday.split(","):
         if match := NUMBERED_WEEKDAY.fullmatch(part):
-            numbered |= {(found, int(match[2])) for found in _spell_out(expression, match[1], WEEKDAYS)}
+            numbered |= {(found, int(match[2])) for found in spell_out(expression, match[1], WEEKDAYS)}
         elif match := LAST_WEEKDAY.fullmatch(part):
-            last |= _spell_out(expression, match[1] or match[2], WEEKDAYS)
+            last |= spell_out(expression, match[1] or match[2], WEEKDAYS)
         else:
             plain_weekdays.append(part)
     nothing: frozenset[int] = frozenset()
     return DayFields(
-        days=_spell_out(expression, ",".join(plain_days), DAYS) if plain_days else nothing,
+        days=spell_out(expression, ",".join(plain_days), DAYS) if plain_days else nothing,
         has_last_day="l" in days,
         has_last_workday="lw" in days,
-        weekdays=_spell_out(expression, ",".join(plain_weekdays), WEEKDAYS)
-        if plain_weekdays
-        else frozenset(),
+        weekdays=spell_out(expression, ",".join(plain_weekdays), WEEKDAYS) if plain_weekdays else frozenset(),
         numbered_weekdays=frozenset(numbered),
         last_weekdays=frozenset(last),
         needs_both=day.startswith("*") or weekday.startswith("*"),
     )
 
 
-def _spell_out(expression: str, text: str, field_kind: tuple[str, int, int, str]) -> frozenset[int]:
+def spell_out(expression: str, text: str, field_kind: tuple[str, int, int, str]) -> frozenset[int]:
     """Return the numbers a field without marks stands for, such as 0, 20 and 40 for ``*/20``."""
     # Imported late: it is slow, and most programs only read expressions once they serve.
     from croniter import CroniterError, croniter

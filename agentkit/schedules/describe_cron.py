@@ -15,8 +15,8 @@ from agentkit.schedules.cron import (
     MONTHS,
     NAMED_RULES,
     CronRule,
-    _read_days,
-    _spell_out,
+    read_days,
+    spell_out,
 )
 from agentkit.schedules.cron_fields import DayFields
 from agentkit.schedules.describe_days import DayWords, day_words
@@ -80,12 +80,12 @@ def sentence(days: DayWords, times: TimeWords) -> str:
 
 def _read(expression: str, text: str) -> ReadRule:
     minute, hour, day, month, weekday = NAMED_RULES.get(text, text).split()
-    hours = _spell_out(expression, hour, HOURS)
-    minutes = _spell_out(expression, minute, MINUTES)
+    hours = spell_out(expression, hour, HOURS)
+    minutes = spell_out(expression, minute, MINUTES)
     return ReadRule(
         times=frozenset(hour * 60 + minute for hour in hours for minute in minutes),
-        days=_read_days(expression, day, weekday),
-        months=_spell_out(expression, month, MONTHS),
+        days=read_days(expression, day, weekday),
+        months=spell_out(expression, month, MONTHS),
         follows_real_time=minute.startswith("*") or hour.startswith("*"),
     )
 

@@ -327,12 +327,8 @@ CLOCK_CHANGES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("expression", "zone", "after", "expected"), CLOCK_CHANGES.values(), ids=CLOCK_CHANGES.keys()
-)
-def test_defined_behaviour_at_clock_changes(
-    expression: str, zone: str, after: str, expected: list[str]
-) -> None:
+@pytest.mark.parametrize(("expression", "zone", "after", "expected"), CLOCK_CHANGES.values(), ids=CLOCK_CHANGES.keys())
+def test_defined_behaviour_at_clock_changes(expression: str, zone: str, after: str, expected: list[str]) -> None:
     """Report 9: what happens at each kind of clock change is defined, case by case."""
     assert runs(expression, zone, after, len(expected)) == expected
 

@@ -38,8 +38,7 @@ def runs(rrule: str, anchor: str, number: int, zone: str = "UTC") -> list[str]:
     """Return the first runs by the clock of the zone, fewer if the rule ends before."""
     found = all_runs(rrule, zone, instant(anchor, zone))
     return [
-        f"{moment.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}"
-        for _, moment in zip(range(number), found, strict=False)
+        f"{moment.astimezone(ZoneInfo(zone)):%Y-%m-%d %H:%M}" for _, moment in zip(range(number), found, strict=False)
     ]
 
 
@@ -118,10 +117,7 @@ def test_refused_rule(rrule: str, reason: str) -> None:
 @pytest.mark.parametrize(
     "rrule",
     [
-        *(
-            f"FREQ={each};BYMONTH=2;BYMONTHDAY=30"
-            for each in ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "SECONDLY")
-        ),
+        *(f"FREQ={each};BYMONTH=2;BYMONTHDAY=30" for each in ("YEARLY", "MONTHLY", "WEEKLY", "DAILY", "SECONDLY")),
         "FREQ=YEARLY;BYWEEKNO=53;BYMONTH=6",
         "FREQ=MONTHLY;BYDAY=1MO;BYMONTHDAY=8",
         "FREQ=DAILY;BYSETPOS=2",
@@ -338,9 +334,7 @@ def numbers(name: str, lowest: int, highest: int) -> st.SearchStrategy[str]:
 
 WEEKDAYS = st.lists(st.sampled_from(["MO", "TU", "WE", "TH", "FR", "SA", "SU"]), min_size=1, max_size=5)
 RULES = st.tuples(
-    st.sampled_from(["YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY"]).map(
-        "FREQ={};WKST=MO".format
-    ),
+    st.sampled_from(["YEARLY", "MONTHLY", "WEEKLY", "DAILY", "HOURLY", "MINUTELY"]).map("FREQ={};WKST=MO".format),
     st.sampled_from(["", ";INTERVAL=2", ";INTERVAL=3", ";INTERVAL=12"]),
     numbers("BYMONTH", 1, 12),
     st.just("") | st.sampled_from([";BYMONTHDAY=1,15", ";BYMONTHDAY=-1", ";BYMONTHDAY=29,31"]),
@@ -349,9 +343,7 @@ RULES = st.tuples(
     numbers("BYMINUTE", 0, 59),
     st.sampled_from(["", "", ";COUNT=20", ";UNTIL=20290101T000000"]),
 ).map("".join)
-ANCHORS = st.datetimes(datetime(2026, 1, 1), datetime(2027, 12, 31)).map(
-    lambda moment: moment.replace(microsecond=0)
-)
+ANCHORS = st.datetimes(datetime(2026, 1, 1), datetime(2027, 12, 31)).map(lambda moment: moment.replace(microsecond=0))
 
 
 @settings(derandomize=True, deadline=None, database=None, max_examples=300)
@@ -374,9 +366,7 @@ def test_agrees_with_dateutil(rrule: str, anchor: datetime, days_later: int) -> 
 @settings(derandomize=True, deadline=None, database=None, max_examples=100)
 @given(
     rrule=RULES,
-    zone=st.sampled_from(
-        [NEW_YORK, "Australia/Lord_Howe", "America/Santiago", "Africa/Casablanca", "Europe/Dublin"]
-    ),
+    zone=st.sampled_from([NEW_YORK, "Australia/Lord_Howe", "America/Santiago", "Africa/Casablanca", "Europe/Dublin"]),
     anchor=ANCHORS,
 )
 def test_always_moves_forward(rrule: str, zone: str, anchor: datetime) -> None:
