@@ -178,7 +178,7 @@ def test_occurrence_cut_off_long_ago_runs_again_before_the_rest_is_skipped() -> 
     again = plan(record, at("2026-01-01T10:00"), now, serving_since_ms=now, recovered=True)
     rest = plan(record, again.next_ms or 0, now, serving_since_ms=now)
 
-    assert again.run_ms == at("2026-01-01T10:00")
+    assert again == Firing(run_ms=at("2026-01-01T10:00"), skipped=0, next_ms=at("2026-01-01T11:00"))
     assert rest == Firing(run_ms=None, skipped=5, next_ms=at("2026-01-01T16:00"))
 
 

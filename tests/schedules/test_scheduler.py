@@ -797,6 +797,26 @@ async def test_replacing_never_fires_at_once(runtime: ManualRuntime, bot: Bot, l
     assert log.runs == []
 
 
+@pytest.mark.parametrize(("payload", "times"), [(1, [2.5, 3]), (2, [3])], ids=["unchanged", "changed"])
+async def test_key_set_again_by_the_start_after_downtime(
+    runtime: ManualRuntime, bot: Bot, log: Log, clock: FakeClock, payload: int, times: list[float]
+) -> None:
+    """What was missed is made up for if the schedule is still the same; an edited one waits for its next time."""
+    await bot.schedule("0 * * * *", "remind", 1, key="k")
+
+    async def plan(agent: Bot) -> None:
+        await agent.schedule("0 * * * *", "remind", payload, key="k")
+
+    log.on_start = plan
+    await runtime._die()
+    clock.move_to(START + 2.5 * HOUR)
+    await runtime.start()
+    await runtime.activate(Bot, "ada")
+    await runtime.advance(HOUR)
+
+    assert log.times == [START + hours * HOUR for hours in times]
+
+
 async def test_one_shot_with_a_key_can_be_put_off(runtime: ManualRuntime, bot: Bot, log: Log) -> None:
     """A one-shot with another payload starts its delay anew."""
     await bot.schedule(60, "remind", 1, key="k")
