@@ -84,7 +84,8 @@ class AlarmService:
     async def _fire(self, lifecycle: Lifecycle, *, release: bool) -> bool:
         """Fire once, an agent under suspicion with no other's alarm beside it."""
         alone = lifecycle.alarm.is_suspect
-        async with self._isolation.turn(alone=alone):
+        await self._isolation.enter(alone=alone)
+        try:
             if not alone:
                 return await lifecycle.fire(release=release)
             await self._store.suspect(self._hosting.node, lifecycle.session.lease)
@@ -93,6 +94,8 @@ class AlarmService:
             finally:
                 with contextlib.suppress(StoreError):
                     await self._store.suspect(self._hosting.node, None)
+        finally:
+            self._isolation.leave()
 
     async def _claim(self) -> None:
         """Wake agents that are due and not live, in waves."""

@@ -7,9 +7,11 @@ into threads that agentkit starts.
 from __future__ import annotations
 
 import asyncio
+import functools
+import inspect
 import threading
 from collections.abc import Callable, Coroutine, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -92,15 +94,21 @@ def frames() -> Iterator[Frame]:
         frame = frame.outer
 
 
-@contextmanager
-def entered(host: DurableObject, *, work: Work | None = None, transaction: Transaction | None = None) -> Iterator[None]:
+class entered:  # noqa: N801  # used like a function, as contextlib's managers are
     """Run the body as code of this agent."""
-    frame = Frame(host, asyncio.get_running_loop(), work, transaction, _frame.get())
-    token = _frame.set(frame)
-    try:
-        yield
-    finally:
-        _frame.reset(token)
+
+    __slots__ = ("_frame", "_token")
+
+    def __init__(
+        self, host: DurableObject, *, work: Work | None = None, transaction: Transaction | None = None
+    ) -> None:
+        self._frame = Frame(host, asyncio.get_running_loop(), work, transaction, _frame.get())
+
+    def __enter__(self) -> None:
+        self._token = _frame.set(self._frame)
+
+    def __exit__(self, *_: object) -> None:
+        _frame.reset(self._token)
 
 
 def current_agent() -> Any:
@@ -142,6 +150,16 @@ def from_thread(coroutine: Coroutine[Any, Any, T]) -> T:
     frame.loop.call_soon_threadsafe(start)
     done.wait()
     return box[0].result()
+
+
+def is_coroutine_function(function: Callable[..., object]) -> bool:
+    """Tell whether calling a function gives a coroutine; looked at once a function."""
+    return _is_coroutine_function(getattr(function, "__func__", function))
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_coroutine_function(function: Callable[..., object]) -> bool:
+    return inspect.iscoroutinefunction(function)
 
 
 def _is_in_a_loop() -> bool:

@@ -152,7 +152,8 @@ class Lifecycle:
             return False
         with self._entered():
             for capability in self._capabilities.values():
-                await capability.on_start()
+                if type(capability).on_start is not Capability.on_start:
+                    await capability.on_start()
             await self.host.on_start()
         self.session.is_starting = False
         return True

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
-from contextlib import AbstractContextManager, asynccontextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -105,9 +105,8 @@ class Isolation:
         self._free = asyncio.Event()
         self._tasks = tasks
 
-    @asynccontextmanager
-    async def turn(self, *, alone: bool) -> AsyncIterator[None]:
-        """Wait for the turn of an alarm and hold it; a waiting suspect goes before newcomers."""
+    async def enter(self, *, alone: bool) -> None:
+        """Wait for the turn of an alarm, which ``leave`` ends; a waiting suspect goes before newcomers."""
         self._suspects += alone
         try:
             while self._alone or (self._running if alone else self._suspects):
@@ -118,9 +117,9 @@ class Isolation:
             self._suspects -= alone
         self._running += 1
         self._alone = alone
-        try:
-            yield
-        finally:
-            self._running -= 1
-            self._alone = False
-            self._free.set()
+
+    def leave(self) -> None:
+        """End a turn."""
+        self._running -= 1
+        self._alone = False
+        self._free.set()

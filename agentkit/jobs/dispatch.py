@@ -104,7 +104,6 @@ class Dispatcher:
         return job.hung_timeout or self._options.hung_timeout_duration
 
     async def _attempts(self, handler: Handler, job: Job, row: JobRow) -> RunResult:
-        policy = job.retry.filled_from(self._options.retry)
         attempt = 0
         while True:
             attempt += 1
@@ -126,6 +125,7 @@ class Dispatcher:
                 if is_platform(error) and not work.abandoned:
                     raise
                 logger.debug("attempt %d of job %s failed", attempt, job.id, exc_info=True)
+                policy = job.retry.filled_from(self._options.retry)
                 if attempt >= policy.attempts() or work.is_alive:
                     return await self._give_up(handler, run, error)
                 await self._clock.sleep(policy.wait(attempt))
@@ -267,7 +267,7 @@ async def _first(task: asyncio.Future[Any], event: asyncio.Event) -> bool:
 
 async def _call(function: Callable[..., Any], *arguments: object) -> Any:
     """Call a hook: a coroutine function here, a plain one in a thread."""
-    if inspect.iscoroutinefunction(function):
+    if context.is_coroutine_function(function):
         return await function(*arguments)
     returned = await context.in_thread(function, *arguments)
     return await returned if inspect.isawaitable(returned) else returned

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from agentkit.context import in_thread
+from agentkit.context import in_thread, is_coroutine_function
 from agentkit.errors import PayloadError, ScheduleError
 from agentkit.json_value import JsonValue, canonical, plain
 
@@ -111,7 +111,7 @@ class Callbacks:
 
 async def call(callback: Callback, arguments: tuple[object, ...]) -> None:
     """Call a callback, a plain function in a thread of its own."""
-    if inspect.iscoroutinefunction(callback):
+    if is_coroutine_function(callback):
         await callback(*arguments)
         return
     returned = await in_thread(callback, *arguments)
