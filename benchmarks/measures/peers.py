@@ -13,7 +13,7 @@ from benchmarks.measures.lateness import late_ms
 from benchmarks.peers import open_peer, peer_class
 from benchmarks.report import Report, Table
 
-_OWN = ("floor-full", "floor-normal", "agentkit-full", "agentkit-process")
+_OWN = ("floor-full", "agentkit-full")
 _LATE_JOBS = 60
 _LATE_SECONDS = 2.0
 _CRASH_PATIENCE = 6.0

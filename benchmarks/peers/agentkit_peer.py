@@ -25,6 +25,7 @@ class AgentKit(Peer):
     defaults = "one job at a time per agent, up to 1,000 agents at a time, one timer, every run in the history"
     setting: ClassVar[Durability]
     pause: ClassVar[float] = 0.0
+    lead = 1.0
 
     def _run(self, body: Callable[[Runtime], Awaitable[T]], *, clock: Clock | None = None) -> T:
         async def run() -> T:

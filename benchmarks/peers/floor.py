@@ -87,6 +87,7 @@ class Floor(Peer):
     defaults = "one job at a time in the event loop, one timer, no polling"
     synchronous: ClassVar[str]
     pause: ClassVar[float] = 0.0
+    lead = 1.0
 
     def _run(self, body: Callable[[Store], Awaitable[T]]) -> T:
         async def run() -> T:
