@@ -11,7 +11,8 @@ from agentkit.cli.store_option import add_json, add_store, view
 from agentkit.clock import from_ms
 from agentkit.jobs.job import Job
 from agentkit.json_value import canonical
-from agentkit.schedules.schedule import Record, Schedule, to_schedule
+from agentkit.schedules.record import Record, to_schedule
+from agentkit.schedules.schedule import Schedule
 from agentkit.store.store import AgentId, JobRow
 
 _OWNER: Final = "scheduler"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from agentkit.clock import LATEST_MS, from_ms, to_ms
 from agentkit.errors import CronError
-from agentkit.schedules.schedule import Record
+from agentkit.schedules.record import Record
 from agentkit.schedules.wall_clock import zone_named
 
 #: Most missed runs that ``catch_up="all"`` makes up for, and the highest count of skipped ones.

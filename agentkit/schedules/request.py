@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from agentkit.clock import Duration, duration_of, to_ms
 from agentkit.errors import NothingToScheduleError, ScheduleError, ScheduleNotClearError
+from agentkit.schedules.record import Record
 from agentkit.schedules.recurrence import Recurrence
-from agentkit.schedules.schedule import Record, ScheduleType
+from agentkit.schedules.schedule import ScheduleType
 from agentkit.schedules.wall_clock import zone_named
 
 if TYPE_CHECKING:

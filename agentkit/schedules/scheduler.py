@@ -3,52 +3,35 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import replace
+from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from agentkit.capability import Capability
-from agentkit.clock import LATEST_MS, Duration, duration_of, from_ms, to_ms
+from agentkit.clock import LATEST_MS, Duration, duration_of, from_ms
 from agentkit.errors import PayloadError, QuotaError, ScheduleError
-from agentkit.jobs.failures import FinalFailure, InvalidPayload, LeftOut
 from agentkit.jobs.job import JobContext, JobOptions
 from agentkit.jobs.outcome import RescheduleAt
-from agentkit.json_value import canonical, from_text, to_text
+from agentkit.json_value import canonical, to_text
 from agentkit.options import AgentOptions
 from agentkit.retry import RetryPolicy
-from agentkit.schedules.callbacks import Callback, Callbacks, call
+from agentkit.schedules.callbacks import Callback, Callbacks
 from agentkit.schedules.history import ScheduleRun, to_run
-from agentkit.schedules.occurrences import (
-    MOST_MISSED,
-    Firing,
-    due_after_set_back,
-    following,
-    plan_firing,
-    set_back_start,
-)
+from agentkit.schedules.occurrences import following
+from agentkit.schedules.record import Record, moment_ms, paused_row, read_record, record_text, to_schedule
 from agentkit.schedules.request import When, check_options, read_duration, read_interval, read_when
-from agentkit.schedules.schedule import CatchUp, Record, Schedule, ScheduleType, moment_ms, to_schedule
+from agentkit.schedules.runner import CHANNEL, OnError, ScheduleRunner
+from agentkit.schedules.schedule import CatchUp, Schedule, ScheduleType
 from agentkit.schedules.wall_clock import zone_named
 from agentkit.store.store import JobRow
 
 logger = logging.getLogger(__name__)
 
-_CHANNEL = "agents:schedule"
 _KEY_PREFIX = "key:"
 _TIMEZONE = "timezone"
-OnError = Callable[[Exception], Awaitable[None]]
 # Inside the class, list is the method.
 Moments: TypeAlias = list[datetime]
 Runs: TypeAlias = list[ScheduleRun]
-
-
-class _Begun(NamedTuple):
-    """The occurrence that was begun last: when, and what was planned for a recurring one."""
-
-    run_id: str
-    now_ms: int
-    firing: Firing | None
 
 
 class Scheduler(Capability):
@@ -86,7 +69,7 @@ class Scheduler(Capability):
         self._on_error: OnError | None = on_error or getattr(host, "on_error", None)
         self._options = options or AgentOptions()
         self._warned: frozenset[str] = frozenset()
-        self._begun: _Begun | None = None
+        self._made_runner: ScheduleRunner | None = None
         self._zone: str | None = None
 
     # --- making schedules
@@ -234,7 +217,7 @@ class Scheduler(Capability):
         for row in self.lifecycle.jobs.rows():
             if row.function != callback:
                 continue
-            found = _record(row)
+            found = read_record(row)
             if (
                 found.key is None
                 and found.identity() == record.identity()
@@ -244,7 +227,7 @@ class Scheduler(Capability):
         return None
 
     def _is_unchanged(self, row: JobRow, record: Record, callback: str, options: str) -> bool:
-        found = _record(row)
+        found = read_record(row)
         return (
             row.function == callback
             and row.options == options
@@ -263,7 +246,7 @@ class Scheduler(Capability):
 
     def _taken_over(self, row: JobRow, record: Record, due_ms: int) -> int:
         """Return when the successor of a key's schedule is due: paused as that was, and in the same rhythm."""
-        found = _record(row)
+        found = read_record(row)
         if record.is_recurring and found.identity() == record.identity():
             # A payload that changes with every deploy must not keep a long interval from ever ending.
             record.first_ms, record.remaining, record.skipped = found.first_ms, found.remaining, found.skipped
@@ -336,9 +319,9 @@ class Scheduler(Capability):
         row = self.lifecycle.jobs.row(id)
         if row is None:
             return False
-        record = _record(row)
+        record = read_record(row)
         if not record.is_paused:
-            await self.lifecycle.jobs.put_row(_paused(row, record))
+            await self.lifecycle.jobs.put_row(paused_row(row, record))
         return True
 
     async def resume(self, id: str) -> bool:
@@ -346,7 +329,7 @@ class Scheduler(Capability):
         row = self.lifecycle.jobs.row(id)
         if row is None:
             return False
-        record = _record(row)
+        record = read_record(row)
         if not record.is_paused:
             return True
         record.is_paused, record.is_manual = False, False
@@ -354,7 +337,7 @@ class Scheduler(Capability):
         if due_ms is None:
             await self.lifecycle.jobs.cancel(id)
         else:
-            await self.lifecycle.jobs.put_row(row._replace(due_ms=due_ms, payload=_text(record)))
+            await self.lifecycle.jobs.put_row(row._replace(due_ms=due_ms, payload=record_text(record)))
         return True
 
     def _resumed_due(self, record: Record) -> int | None:
@@ -372,17 +355,17 @@ class Scheduler(Capability):
         row = self.lifecycle.jobs.row(id)
         if row is None:
             return False
-        record = _record(row)
+        record = read_record(row)
         record.is_manual = True
-        await self.lifecycle.jobs.put_row(row._replace(due_ms=self._now_ms(), payload=_text(record)))
+        await self.lifecycle.jobs.put_row(row._replace(due_ms=self._now_ms(), payload=record_text(record)))
         return True
 
     async def next_runs(self, id: str, n: int = 5) -> Moments:
         """Return the next ``n`` moments at which a schedule will run; fewer if it ends before."""
         row = self.lifecycle.jobs.row(id)
-        if row is None or _record(row).is_paused:
+        if row is None or read_record(row).is_paused:
             return []
-        record, moments = _record(row), [row.due_ms]
+        record, moments = read_record(row), [row.due_ms]
         wanted = n if record.remaining is None else min(n, record.remaining)
         while record.is_recurring and len(moments) < wanted:
             next_ms = following(record, moments[-1])
@@ -420,133 +403,34 @@ class Scheduler(Capability):
     async def _forget_zone(self) -> None:
         self._zone = None
 
-    # --- running
+    # --- running: see ``ScheduleRunner``
+
+    @property
+    def _runner(self) -> ScheduleRunner:
+        if self._made_runner is None:
+            self._made_runner = ScheduleRunner(self.lifecycle, self._callbacks, self._on_error)
+        return self._made_runner
 
     async def on_job(self, context: JobContext) -> RescheduleAt | None:
         """Call the callback of a schedule that is due, and say when it is due again."""
-        job = context.job
-        record = Record(**job.payload)
-        run_ms, next_ms, skipped = to_ms(context.due_at), None, record.skipped
-        firing = self._begin(context, record)
-        if firing is not None:
-            next_ms, record.backlog_ms = firing.next_ms, firing.backlog_ms
-            skipped = min(record.skipped + firing.skipped, MOST_MISSED)
-            if firing.run_ms is None:
-                record.skipped = skipped
-                self._tell_context("schedule:skip", context, {"skipped": firing.skipped})
-                raise LeftOut(f"{firing.skipped} missed, and catch_up is skip", self._next(record, next_ms))
-            run_ms = firing.run_ms
-        schedule = self._firing(context, record, run_ms, next_ms, skipped)
-        self._tell_context(
-            "schedule:execute" if context.attempt == 1 else "schedule:retry",
-            context,
-            {"attempt": context.attempt},
-        )
-        await self._call(job.function, record, schedule)
-        return self._after_run(record, next_ms)
-
-    def _begin(self, context: JobContext, record: Record) -> Firing | None:
-        """Decide what runs, once an occurrence: an attempt later than the first doesn't move on to another."""
-        if context.attempt > 1 and self._begun is not None and self._begun.run_id == context.run_id:
-            return self._begun.firing
-        now_ms, firing = self._now_ms(), None
-        if record.is_recurring:
-            try:
-                firing = plan_firing(
-                    record,
-                    to_ms(context.due_at),
-                    now_ms=now_ms,
-                    serving_since_ms=to_ms(context.serving_since),
-                    recovered=context.recovered or context.attempt > 1,
-                )
-            except ScheduleError as error:  # a zone or a syntax that has gone since: not the schedule's end
-                raise InvalidPayload from error
-        self._begun = _Begun(context.run_id, now_ms, firing)
-        return firing
-
-    async def _call(self, callback: str, record: Record, schedule: Schedule) -> None:
-        try:
-            function, arguments = self._callbacks.prepare(callback, record.payload, schedule)
-        except PayloadError as error:
-            raise InvalidPayload from error
-        except LookupError as error:
-            logger.error("schedule %s of %s: %s", schedule.id, self.lifecycle.name, error)
-            raise FinalFailure from error
-        await call(function, arguments)
+        return await self._runner.run(context)
 
     async def on_job_error(self, context: JobContext, error: Exception) -> RescheduleAt | None:
         """Tell of a run that failed for good; a recurring schedule goes on."""
-        self._tell_context("schedule:error", context, {"error": type(error).__name__})
-        if self._on_error is not None:
-            try:
-                await self._on_error(error)
-            except Exception:
-                logger.exception("on_error raised")
-        record = Record(**context.job.payload)
-        if not record.is_recurring:
-            return None
-        begun = self._begun
-        if begun is None or begun.firing is None or begun.run_id != context.run_id:
-            return self._after_run(record, following(record, max(self._now_ms(), to_ms(context.due_at))))
-        record.backlog_ms = begun.firing.backlog_ms
-        return self._after_run(record, begun.firing.next_ms)
+        return await self._runner.failed(context, error)
 
     async def on_job_skipped(self, context: JobContext) -> RescheduleAt | None:
         """Leave an occurrence out whose predecessor is still running."""
-        record = Record(**context.job.payload)
-        record.skipped = min(record.skipped + 1, MOST_MISSED)
-        self._tell_context("schedule:skip", context, {"skipped": 1})
-        return self._next(record, following(record, self._now_ms()))
+        return self._runner.skip(context)
 
     async def on_clock_set_back(self) -> None:
-        """Move what would wait until the clock is where it was before; a run under way does so at its end."""
-        now_ms = self._now_ms()
-        for row in self.lifecycle.jobs.rows():
-            record = _record(row)
-            is_under_way = self._begun is not None and self._begun.run_id == row.run_id
-            if is_under_way or (record.is_paused and not record.is_manual):
-                continue
-            set_back_start(record, now_ms)
-            due_ms = due_after_set_back(record, row.due_ms, now_ms)
-            if due_ms is not None:
-                await self.lifecycle.jobs.put_row(row._replace(due_ms=due_ms, payload=_text(record)))
+        """Move what would wait until the clock is where it was before."""
+        await self._runner.clock_set_back()
 
     def on_set_aside(self, row: JobRow) -> JobRow | None:
         """Keep a recurring schedule, paused, when its job is sealed or poisoned (SPEC 7.5)."""
-        record = _record(row)
-        return _paused(row, record) if record.is_recurring else None
-
-    def _after_run(self, record: Record, next_ms: int | None) -> RescheduleAt | None:
-        if not record.is_recurring:
-            return None
-        record.skipped = 0
-        if record.remaining is not None:
-            record.remaining -= 1
-            if record.remaining <= 0:
-                return None
-        if record.is_paused:
-            next_ms = LATEST_MS
-        elif next_ms is not None and self._begun is not None and self._now_ms() < self._begun.now_ms:
-            set_back_start(record, self._now_ms())
-            next_ms = due_after_set_back(record, next_ms, self._now_ms()) or next_ms
-        return self._next(record, next_ms)
-
-    def _next(self, record: Record, next_ms: int | None) -> RescheduleAt | None:
-        record.is_manual = False
-        return None if next_ms is None else RescheduleAt(from_ms(next_ms), record.to_json())
-
-    def _firing(self, context: JobContext, record: Record, run_ms: int, next_ms: int | None, skipped: int) -> Schedule:
-        job = context.job
-        schedule = to_schedule(
-            record,
-            id=job.id,
-            callback=job.function,
-            created_at=job.created_at,
-            next_run=None if next_ms is None else from_ms(next_ms),
-            retry=job.retry,
-            timeout=job.timeout,
-        )
-        return replace(schedule, due_at=from_ms(run_ms), skipped=skipped, run_id=context.run_id)
+        record = read_record(row)
+        return paused_row(row, record) if record.is_recurring else None
 
     # --- inside
 
@@ -556,7 +440,7 @@ class Scheduler(Capability):
     def _schedule(self, row: JobRow, record: Record | None = None) -> Schedule:
         options = JobOptions.from_text(row.options)
         return to_schedule(
-            _record(row) if record is None else record,
+            read_record(row) if record is None else record,
             id=row.id,
             callback=row.function,
             created_at=from_ms(row.created_ms),
@@ -566,12 +450,7 @@ class Scheduler(Capability):
         )
 
     def _tell(self, event: str, row: JobRow) -> None:
-        self.lifecycle.emit(_CHANNEL, event, {"schedule_id": row.id, "callback": row.function})
-
-    def _tell_context(self, event: str, context: JobContext, facts: dict[str, Any]) -> None:
-        job = context.job
-        known = {"schedule_id": job.id, "callback": job.function, "run_id": context.run_id}
-        self.lifecycle.emit(_CHANNEL, event, {**known, **facts})
+        self.lifecycle.emit(CHANNEL, event, {"schedule_id": row.id, "callback": row.function})
 
 
 _DEFAULT_HUNG = timedelta(seconds=30)
@@ -585,16 +464,3 @@ def _is_between(row: JobRow, schedule: Schedule, start_ms: int | None, end_ms: i
     if schedule.next_run is None:
         return False
     return (start_ms is None or row.due_ms >= start_ms) and (end_ms is None or row.due_ms < end_ms)
-
-
-def _record(row: JobRow) -> Record:
-    return Record(**from_text(row.payload))
-
-
-def _text(record: Record) -> str:
-    return to_text(record.to_json(), "payload")
-
-
-def _paused(row: JobRow, record: Record) -> JobRow:
-    record.is_paused, record.is_manual = True, False
-    return row._replace(due_ms=LATEST_MS, payload=_text(record))

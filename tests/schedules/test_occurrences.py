@@ -19,7 +19,8 @@ from agentkit.schedules.occurrences import (
     plan_firing,
     set_back_start,
 )
-from agentkit.schedules.schedule import CatchUp, Record
+from agentkit.schedules.record import Record
+from agentkit.schedules.schedule import CatchUp
 
 SECOND = 1_000
 MINUTE = 60 * SECOND

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from agentkit import Agent, Recurrence, RetryPolicy
-from agentkit.schedules.schedule import Record, Schedule
+from agentkit.schedules.record import Record
+from agentkit.schedules.schedule import Schedule
 from agentkit.testing import ManualRuntime
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

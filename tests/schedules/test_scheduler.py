@@ -26,7 +26,8 @@ from agentkit import (
     Scheduler,
 )
 from agentkit.errors import QuotaError, ScheduleError
-from agentkit.schedules.schedule import CatchUp, Record
+from agentkit.schedules.record import Record
+from agentkit.schedules.schedule import CatchUp
 from agentkit.store.store import AgentId
 from agentkit.testing import FakeClock, ManualRuntime
 
