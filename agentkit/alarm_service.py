@@ -44,7 +44,7 @@ class AlarmService:
         self._tasks = tasks
         self._wakeups = wakeups
         self._max_concurrent = max_concurrent
-        self._isolation = Isolation(tasks)
+        self._isolation = Isolation(tasks, clock)
         self._is_claiming = False
         self._woken = 0
         self._slot_free = asyncio.Event()
@@ -77,25 +77,24 @@ class AlarmService:
             if lifecycle.session.gone is not None:
                 self._hosting.forget(lifecycle)
             else:
-                lifecycle.armed_ms = None
                 self._hosting.settle_in(lifecycle)
                 lifecycle.stir()
 
     async def _fire(self, lifecycle: Lifecycle, *, release: bool) -> bool:
         """Fire once, an agent under suspicion with no other's alarm beside it."""
-        alone = lifecycle.alarm.is_suspect
-        await self._isolation.enter(alone=alone)
+        was_alone = self._isolation.is_alone
+        is_alone = await self._isolation.enter(alone=lifecycle.alarm.is_suspect)
         try:
-            if not alone:
-                return await lifecycle.fire(release=release)
-            await self._store.suspect(self._hosting.node, lifecycle.session.lease)
-            try:
-                return await lifecycle.fire(release=release)
-            finally:
-                with contextlib.suppress(StoreError):
-                    await self._store.suspect(self._hosting.node, None)
+            if is_alone:
+                await self._store.suspect(self._hosting.node, lifecycle.session.lease)
+            elif was_alone:
+                await self._store.suspect(self._hosting.node, None)  # from now on the blame is shared
+            return await lifecycle.fire(release=release)
         finally:
             self._isolation.leave()
+            if is_alone:
+                with contextlib.suppress(StoreError):
+                    await self._store.suspect(self._hosting.node, None)
 
     async def _claim(self) -> None:
         """Wake agents that are due and not live, in waves."""

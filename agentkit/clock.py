@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextvars import Context
 from datetime import UTC, datetime, timedelta
 from typing import Protocol
 
@@ -77,11 +78,11 @@ class _SetBackWatch:
     def __init__(self, callback: Callable[[], None]) -> None:
         self._callback = callback
         self._ahead = time.time() - time.monotonic()
-        self._handle = asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._check)
+        self._handle = asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._check, context=Context())
 
     def _check(self) -> None:
         before, self._ahead = self._ahead, time.time() - time.monotonic()
-        self._handle = asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._check)
+        self._handle = asyncio.get_running_loop().call_later(RECHECK_SECONDS, self._check, context=Context())
         if self._ahead < before - 1.0:
             self._callback()
 
@@ -103,7 +104,8 @@ class _LoopTimer:
         remaining = self._moment_ms / 1000 - time.time()
         # The loop's clock and the wall clock differ by fractions of a millisecond.
         step = min(max(remaining, 0.0), RECHECK_SECONDS) + 0.0001
-        return asyncio.get_running_loop().call_later(step, self._check)
+        # In no context: a timer must neither act as whoever armed it nor keep that alive.
+        return asyncio.get_running_loop().call_later(step, self._check, context=Context())
 
     def _check(self) -> None:
         if time.time_ns() // 1_000_000 >= self._moment_ms:

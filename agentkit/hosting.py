@@ -36,6 +36,9 @@ class Timekeeper(Protocol):
     def watch_idle(self, lifecycle: Lifecycle) -> None:
         """A live agent may fall idle."""
 
+    def forget(self, lifecycle: Lifecycle) -> None:
+        """An agent is no longer live."""
+
     def cold(self, next_due_ms: int | None) -> None:
         """An agent that isn't live is due then."""
 
@@ -279,6 +282,7 @@ class Hosting:
         finally:
             del self._leaving[agent]
             leaving.set_result(None)
+            self._wakeups.forget(lifecycle)
             self._wakeups.cold(lifecycle.session.row.alarm_ms)
 
     def forget(self, lifecycle: Lifecycle) -> None:
@@ -286,5 +290,6 @@ class Hosting:
         agent = lifecycle.session.agent
         if self.live.get(agent) is lifecycle:
             del self.live[agent]
+        self._wakeups.forget(lifecycle)
         self._wakeups.cold(lifecycle.session.row.alarm_ms)
         lifecycle.stir()

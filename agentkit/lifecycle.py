@@ -48,10 +48,9 @@ class Lifecycle:
         self.clock = given.clock
         self.ids = given.ids
         self.last_used_ms = given.clock.now_ms()
-        #: The runtime's timer looks at it now and then, whether it is unused.
-        self.is_watched = False
-        #: The moment for which the runtime's timer was last armed.
-        self.armed_ms: int | None = None
+        #: Its entries in the runtime's agendas: the next alarm, and the next look whether it is unused.
+        self.armed: list[object] | None = None
+        self.watched: list[object] | None = None
         self.alarm_task: asyncio.Task[None] | None = None
         self.alarm_work: Work | None = None
         self._events = given.events
@@ -239,6 +238,11 @@ class Lifecycle:
         await self.until(lambda: self.is_resting)
 
     # --- idleness and eviction
+
+    @property
+    def is_watched(self) -> bool:
+        """The runtime is to look whether it is unused."""
+        return self.watched is not None and self.watched[2] is not None
 
     @property
     def is_idle(self) -> bool:

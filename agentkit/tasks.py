@@ -6,7 +6,10 @@ import asyncio
 import logging
 from collections.abc import Coroutine, Iterator
 from contextlib import contextmanager
+from contextvars import copy_context
 from typing import Any
+
+from agentkit.context import push_frame
 
 logger = logging.getLogger(__name__)
 
@@ -19,6 +22,9 @@ class TaskSet:
     """
 
     def __init__(self) -> None:
+        # Work of the runtime belongs to no agent, whoever's call or job brought it about.
+        self._context = copy_context()
+        self._context.run(push_frame, None)
         self._tasks: set[asyncio.Task[Any]] = set()
         self.waiting: set[asyncio.Task[Any]] = set()
 
@@ -31,7 +37,7 @@ class TaskSet:
 
     def task(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
         """Start a task and return it; its error is logged."""
-        task = asyncio.get_running_loop().create_task(work)
+        task = asyncio.get_running_loop().create_task(work, context=self._context.copy())
         self._tasks.add(task)
         task.add_done_callback(self._ended)
         return task

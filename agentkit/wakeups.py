@@ -3,25 +3,63 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import count
 
 from agentkit.clock import Clock, Timer
 from agentkit.lifecycle import Lifecycle
 
-_Entry = tuple[int, int, Lifecycle]
+#: Moment, order of entry, whose it is (None once it counts no more).
+Entry = list[object]
 
 
 def _ignore(*_: object) -> None:
     """Stand in until ``start``."""
 
 
-class Wakeups:
-    """Calls ``on_due`` and ``on_idle`` with lifecycles, and ``on_cold`` when an agent in the store is due.
+class Agenda:
+    """Lifecycles by moment. An entry that is taken back lets go of its lifecycle at once."""
 
-    Entries of the heaps are never removed but checked when they come up: an agent's present alarm is
-    ``lifecycle.armed_ms``, its present idle deadline is counted from ``last_used_ms``.
-    """
+    def __init__(self) -> None:
+        self._heap: list[Entry] = []
+        self._count = count()
+        self._dead = 0
+
+    def put(self, moment_ms: int, lifecycle: Lifecycle) -> Entry:
+        """Enter a lifecycle and return its entry."""
+        entry: Entry = [moment_ms, next(self._count), lifecycle]
+        heapq.heappush(self._heap, entry)
+        return entry
+
+    def take_back(self, entry: Entry | None) -> None:
+        """Make an entry count no more; no error if it has come up or is None."""
+        if entry is None or entry[2] is None:
+            return
+        entry[2] = None
+        self._dead += 1
+        if self._dead > len(self._heap) // 2 + 64:
+            self._heap = [left for left in self._heap if left[2] is not None]
+            heapq.heapify(self._heap)
+            self._dead = 0
+
+    def first_ms(self) -> int | None:
+        """Return the earliest moment; None if there is nothing."""
+        while self._heap and self._heap[0][2] is None:
+            heapq.heappop(self._heap)
+            self._dead -= 1
+        return self._heap[0][0] if self._heap else None  # type: ignore[return-value]  # the moment
+
+    def due(self, now_ms: int) -> Iterator[Lifecycle]:
+        """Take out and yield the lifecycles whose moment has come, in order."""
+        while (moment_ms := self.first_ms()) is not None and moment_ms <= now_ms:
+            entry = heapq.heappop(self._heap)
+            lifecycle, entry[2] = entry[2], None
+            assert isinstance(lifecycle, Lifecycle)
+            yield lifecycle
+
+
+class Wakeups:
+    """Calls ``on_due`` and ``on_idle`` with lifecycles, and ``on_cold`` when an agent in the store is due."""
 
     def __init__(self, clock: Clock, *, idle_ms: Callable[[Lifecycle], int]) -> None:
         self._clock = clock
@@ -29,9 +67,8 @@ class Wakeups:
         self._on_due: Callable[[Lifecycle], None] = _ignore
         self._on_idle: Callable[[Lifecycle], None] = _ignore
         self._on_cold: Callable[[], None] = _ignore
-        self._alarms: list[_Entry] = []
-        self._idle: list[_Entry] = []
-        self._count = count()
+        self._alarms = Agenda()
+        self._idle = Agenda()
         self._timer: Timer | None = None
         self._timer_ms: int | None = None
         self._cold_ms: int | None = None
@@ -50,21 +87,26 @@ class Wakeups:
     def arm(self, lifecycle: Lifecycle) -> None:
         """Note that a live agent's alarm may have changed."""
         alarm_ms = lifecycle.session.row.alarm_ms
-        if alarm_ms == lifecycle.armed_ms:
+        armed = lifecycle.armed
+        if armed is not None and armed[2] is not None and armed[0] == alarm_ms:
             return
-        lifecycle.armed_ms = alarm_ms
+        self._alarms.take_back(armed)
+        lifecycle.armed = None
         if alarm_ms is not None:
-            heapq.heappush(self._alarms, (alarm_ms, next(self._count), lifecycle))
+            lifecycle.armed = self._alarms.put(alarm_ms, lifecycle)
             self._wake_at(alarm_ms)
 
     def watch_idle(self, lifecycle: Lifecycle) -> None:
         """Watch a live agent for being unused."""
-        if lifecycle.is_watched:
-            return
-        lifecycle.is_watched = True
-        deadline = lifecycle.last_used_ms + self._idle_ms(lifecycle)
-        heapq.heappush(self._idle, (deadline, next(self._count), lifecycle))
-        self._wake_at(deadline)
+        if not lifecycle.is_watched:
+            deadline = lifecycle.last_used_ms + self._idle_ms(lifecycle)
+            lifecycle.watched = self._idle.put(deadline, lifecycle)
+            self._wake_at(deadline)
+
+    def forget(self, lifecycle: Lifecycle) -> None:
+        """Let go of an agent that is no longer live."""
+        self._alarms.take_back(lifecycle.armed)
+        self._idle.take_back(lifecycle.watched)
 
     def cold(self, next_due_ms: int | None) -> None:
         """Note when the next agent that isn't live is due, if it is earlier than what is known."""
@@ -89,20 +131,16 @@ class Wakeups:
     def _tick(self) -> None:
         self._timer = self._timer_ms = None
         now_ms = self._clock.now_ms()
-        while self._alarms and self._alarms[0][0] <= now_ms:
-            alarm_ms, _, lifecycle = heapq.heappop(self._alarms)
-            if lifecycle.armed_ms == alarm_ms and lifecycle.session.gone is None:
-                lifecycle.armed_ms = None
-                self._on_due(lifecycle)
-        while self._idle and self._idle[0][0] <= now_ms:
-            _, _, lifecycle = heapq.heappop(self._idle)
-            lifecycle.is_watched = False
-            if lifecycle.session.gone is None:
-                self._check_idle(lifecycle, now_ms)
+        for lifecycle in self._alarms.due(now_ms):
+            self._on_due(lifecycle)
+        for lifecycle in self._idle.due(now_ms):
+            self._check_idle(lifecycle, now_ms)
         if self._cold_ms is not None and self._cold_ms <= now_ms:
             self._cold_ms = None
             self._on_cold()
-        self._sleep_on()
+        for moment_ms in (self._alarms.first_ms(), self._idle.first_ms(), self._cold_ms):
+            if moment_ms is not None:
+                self._wake_at(moment_ms)
 
     def _check_idle(self, lifecycle: Lifecycle, now_ms: int) -> None:
         if lifecycle.last_used_ms + self._idle_ms(lifecycle) > now_ms:
@@ -110,10 +148,3 @@ class Wakeups:
         elif lifecycle.is_idle:
             self._on_idle(lifecycle)
         # A busy one is watched again when what keeps it busy ends.
-
-    def _sleep_on(self) -> None:
-        for heap in (self._alarms, self._idle):
-            if heap:
-                self._wake_at(heap[0][0])
-        if self._cold_ms is not None:
-            self._wake_at(self._cold_ms)

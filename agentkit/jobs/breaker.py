@@ -9,11 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from agentkit.clock import from_ms
+from agentkit.clock import Clock, from_ms
 from agentkit.ids import IdSource
 from agentkit.jobs.job import Job, JobOptions
 from agentkit.store.store import JobRow
 
+#: How long alarms wait for one that runs alone, and that one for them.
+LONGEST_WAIT_MS = 30_000
 _STEP_MS = 30_000
 _LONGEST_MS = 300_000
 
@@ -96,30 +98,56 @@ def plan_reset(
 
 
 class Isolation:
-    """Lets alarms run side by side, but one whose agent is under suspicion only alone (SPEC 7.5)."""
+    """Lets alarms run side by side, but one whose agent is under suspicion only alone (SPEC 7.5).
 
-    def __init__(self, tasks: Waiting) -> None:
+    What kills a process does so early: nobody waits longer than ``LONGEST_WAIT_MS``, and a suspect that has others
+    beside it by then shares the blame.
+    """
+
+    def __init__(self, tasks: Waiting, clock: Clock) -> None:
+        self._tasks = tasks
+        self._clock = clock
         self._running = 0
         self._alone = False
         self._suspects = 0
         self._free = asyncio.Event()
-        self._tasks = tasks
 
-    async def enter(self, *, alone: bool) -> None:
-        """Wait for the turn of an alarm, which ``leave`` ends; a waiting suspect goes before newcomers."""
+    async def enter(self, *, alone: bool) -> bool:
+        """Wait for the turn of an alarm, which ``leave`` ends; a waiting suspect goes before newcomers.
+
+        Returns:
+            Whether the alarm runs alone now.
+        """
+        deadline_ms = self._clock.now_ms() + LONGEST_WAIT_MS
         self._suspects += alone
         try:
-            while self._alone or (self._running if alone else self._suspects):
-                self._free.clear()
-                with self._tasks.waits():
-                    await self._free.wait()
+            while (self._alone or (self._running if alone else self._suspects)) and (
+                self._clock.now_ms() < deadline_ms
+            ):
+                await self._wait(deadline_ms)
         finally:
             self._suspects -= alone
+        self._alone = alone and not self._running
         self._running += 1
-        self._alone = alone
+        return self._alone
+
+    async def _wait(self, deadline_ms: int) -> None:
+        self._free.clear()
+        timer = self._clock.call_at(deadline_ms, self._free.set)
+        try:
+            with self._tasks.waits():
+                await self._free.wait()
+        finally:
+            timer.cancel()
+
+    @property
+    def is_alone(self) -> bool:
+        """One alarm holds the turn alone."""
+        return self._alone
 
     def leave(self) -> None:
         """End a turn."""
         self._running -= 1
-        self._alone = False
+        if not self._running:
+            self._alone = False
         self._free.set()

@@ -58,4 +58,11 @@ def is_platform(error: BaseException) -> bool:
 def to_traceback(error: BaseException) -> str:
     """Return an error with its traceback for the history, the end of it when it is long."""
     text = "".join(traceback.format_exception(error))
-    return text if len(text) <= _LONGEST_TRACEBACK else "…" + text[-_LONGEST_TRACEBACK:]
+    if len(text) > _LONGEST_TRACEBACK:
+        text = "…" + text[-_LONGEST_TRACEBACK:]
+    return storable(text)
+
+
+def storable(text: str) -> str:
+    """Return text that can be stored; a file name, for one, may hold what UTF-8 can't."""
+    return text.encode("utf-8", "backslashreplace").decode()

@@ -6,7 +6,7 @@ from agentkit.clock import LATEST_MS, to_ms
 from agentkit.errors import AgentKitError
 from agentkit.ids import IdSource
 from agentkit.jobs.dispatch import RunResult
-from agentkit.jobs.failures import to_traceback
+from agentkit.jobs.failures import storable, to_traceback
 from agentkit.jobs.job import row_to_text
 from agentkit.jobs.outcome import SAME, RescheduleAt, YieldNow
 from agentkit.json_value import to_text
@@ -69,7 +69,7 @@ def history_row(row: JobRow, result: RunResult, *, started_ms: int, now_ms: int)
 def _reason(error: BaseException) -> str:
     """Errors of ours that nobody's code raised need no traceback."""
     if isinstance(error, AgentKitError) and error.__traceback__ is None:
-        return f"{type(error).__name__}: {error}"
+        return storable(f"{type(error).__name__}: {error}")
     return to_traceback(error)
 
 

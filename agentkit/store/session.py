@@ -357,6 +357,9 @@ class Session:
             finally:
                 transaction.is_open = False
                 self._active = None
+        # Without the lock: what follows may want a block of its own.
+        for follow in transaction.afterwards:
+            await follow()
 
     async def _flush(self, transaction: Transaction) -> None:
         transaction.is_open = False
@@ -371,8 +374,6 @@ class Session:
             self._state = batch.values[_STATE]
         self._active = None
         await finish(self.commit(batch))
-        for follow in transaction.afterwards:
-            await follow()
 
     async def once_committed(self, follow: Callable[[], Awaitable[None]]) -> None:
         """Call a function: in a block once that is committed, else now."""
