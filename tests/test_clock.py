@@ -113,7 +113,7 @@ async def test_timer_looks_at_the_wall_clock_at_least_every_thirty_seconds(
     steps: list[Callable[[], None]] = []
     call_later = loop.call_later
 
-    def record(delay: float, callback: Callable[[], None]) -> asyncio.TimerHandle:
+    def record(delay: float, callback: Callable[[], None], **_: Any) -> asyncio.TimerHandle:
         waits.append(delay)
         steps.append(callback)
         return call_later(3_600, callback)
