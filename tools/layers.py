@@ -48,7 +48,7 @@ DOORS = {
     "hypothesis": ("testing/*",),
     "instructor": ("schedules/parser/model.py",),
     "opentelemetry": ("telemetry.py",),
-    "openai": ("harness/openai_model.py",),
+    "openai": ("harness/openai_model.py", "schedules/parser/endpoint.py"),
     "psycopg": ("store/postgres.py",),
     "pydantic": ("*",),
     "pytest": ("testing/*",),
