@@ -135,9 +135,13 @@ def _calendar(day: CalendarDay, now: datetime, clock: Clock | None) -> date | Pr
     for year in years:
         if not 1 <= year < LAST_YEAR:
             return too_far()
-        if not 1 <= day.month <= 12 or not 1 <= day.day <= calendar.monthrange(year, day.month)[1]:
+        if not 1 <= day.month <= 12:
             continue
-        found = date(year, day.month, day.day)
+        length = calendar.monthrange(year, day.month)[1]
+        number = length if day.day == -1 else day.day
+        if not 1 <= number <= length:
+            continue
+        found = date(year, day.month, number)
         if day.year is None and not _is_ahead(found, now, clock):
             continue
         if day.weekday is not None and found.weekday() != day.weekday:

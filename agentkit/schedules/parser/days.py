@@ -71,6 +71,11 @@ def month_day(month: int, day: float, year: int | None = None) -> CalendarDay | 
     return CalendarDay(month, int(day), year)
 
 
+def month_end(month: int) -> CalendarDay:
+    """Return "the last day of February", in every year the right one."""
+    return CalendarDay(month, -1)
+
+
 def fortnight_from(weekdays: Weekdays) -> WeekdayDay | None:
     """Return "Friday fortnight"."""
     weekday = only(weekdays)
@@ -251,7 +256,7 @@ def weekday_range(first: Weekdays, last: Weekdays) -> Weekdays | None:
 def month_range(first: int, last: int) -> MonthSpan | None:
     """Return "from May to September"."""
     months = frozenset((first - 1 + step) % 12 + 1 for step in range((last - first) % 12 + 1))
-    return MonthSpan(months, months_in_a_row=True)
+    return MonthSpan(months)
 
 
 def one_month(month: int) -> MonthSpan:
@@ -259,10 +264,14 @@ def one_month(month: int) -> MonthSpan:
     return MonthSpan(frozenset({month}))
 
 
-def months_too(month: int, more: MonthSpan | int) -> MonthSpan:
+def months_too(months: MonthSpan | int, more: MonthSpan | int) -> MonthSpan:
     """Return "January and July"."""
-    rest = more.months if isinstance(more, MonthSpan) else frozenset({more})
-    return MonthSpan(frozenset({month}) | rest)
+    return MonthSpan(months_of(months) | months_of(more))
+
+
+def months_of(months: MonthSpan | int) -> frozenset[int]:
+    """Return the numbers of a month, or of several."""
+    return months.months if isinstance(months, MonthSpan) else frozenset({months})
 
 
 def union(left: Weekdays | float, right: Weekdays | float) -> Weekdays:

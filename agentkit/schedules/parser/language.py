@@ -41,6 +41,7 @@ class Intent:
         recurring: Words that begin a recurrence: "every".
         until_is_by: Whether the word for "until" also says "by", as German "bis" does.
         titles: Words after which a title follows: "called".
+        works: Words before the name of a work: "the song Manic Monday".
         limits: Words that may go on a recurrence with what limits it: "after", "if".
         places: Words that go on either with a time or with a place: "in", "at".
         choices: Words between alternatives: "or".
@@ -78,6 +79,7 @@ class Intent:
     recurring: frozenset[str] = frozenset()
     until_is_by: bool = False
     titles: frozenset[str] = frozenset()
+    works: frozenset[str] = frozenset()
     glue: frozenset[str] = frozenset()
     limits: frozenset[str] = frozenset()
     places: frozenset[str] = frozenset()

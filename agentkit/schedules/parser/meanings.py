@@ -71,7 +71,7 @@ class WeekdayDay:
 
 @dataclass(frozen=True, slots=True)
 class CalendarDay:
-    """A day of the year; without a year the next one to come. A weekday said with it must agree."""
+    """A day of the year, -1 for a month's last; without a year the next to come. A weekday said with it must agree."""
 
     month: int
     day: int
@@ -118,7 +118,6 @@ class MonthSpan:
     """Whole months by number: "in January", "from May to September"."""
 
     months: frozenset[int]
-    months_in_a_row: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +178,7 @@ class Every:
     Attributes:
         nth: Pairs of n and weekday within the month; n is -1 for the last.
         workday: The n-th working day of the month.
+        dates: Pairs of month and day that are no product of months and days of the month.
         minute: Minute of the hour for hourly rules.
         needs_time: Whether no hour is understood by itself: "nightly".
     """
@@ -191,6 +191,7 @@ class Every:
     months: frozenset[int] = frozenset()
     nth: frozenset[tuple[int, int]] = frozenset()
     workday: int = 0
+    dates: frozenset[tuple[int, int]] = frozenset()
     minute: int | None = None
     part: DayPart | None = None
     needs_time: bool = False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from agentkit.schedules.parser import amounts, days, phrases, recurrences
@@ -11,6 +11,8 @@ from agentkit.schedules.parser.language import Language
 from agentkit.schedules.parser.meanings import (
     DAY_TYPES,
     After,
+    At,
+    Clock,
     DayOffset,
     On,
     Part,
@@ -50,9 +52,9 @@ def find_mentions(sentence: Sentence, language: Language) -> list[Mention]:
             following = items[place + 1]
             if following.word.endswith("s"):
                 continue
-            if following.word in ("and", "or", "to", "-", "point") or not {"number", "duration"}.isdisjoint(
-                following.readings
-            ):
+            # "in 10 to 15", but not "in 10 to call".
+            after = items[place + 2] if following.word in ("to", "-") and place + 2 < len(items) else following
+            if following.word in ("and", "or", "point") or not {"number", "duration"}.isdisjoint(after.readings):
                 mention = Mention(place, HOW_LONG, STRONG)
         if _names_unknown_zone(items, place):
             mention = Mention(place, UNKNOWN_ZONE, STRONG)
@@ -176,6 +178,8 @@ def _stands(mention: Mention, found: list[Mention], sentence: Sentence, language
         return False
     if mention.strength > WEAK:
         return True
+    if _ends_title(items, mention.place, language):
+        return False
     beside = any(other is not mention and _near(items, mention.place, other.place, language) for other in found)
     if "duration" in item.readings:
         return _waits(mention, sentence, language, beside=beside)
@@ -188,6 +192,13 @@ def _stands(mention: Mention, found: list[Mention], sentence: Sentence, language
         return True
     rest = [other for other in items[mention.place + 1 :] if _is_word(other)]
     return not rest or (rest[0].word in language.intent.links and rest[0] is items[mention.place + 1])
+
+
+def _ends_title(items: list[Item], place: int, language: Language) -> bool:
+    """Tell whether a bare word may end the name of a work: "play the song Manic Monday"."""
+    named = items[max(0, place - 4) : place]
+    works = [index for index, item in enumerate(named) if item.word in language.intent.works]
+    return bool(works) and works[-1] < len(named) - 1 and all(_is_word(item) for item in named[works[-1] :])
 
 
 def _waits(mention: Mention, sentence: Sentence, language: Language, *, beside: bool) -> bool:
@@ -213,12 +224,14 @@ def _number_after(mention: Mention, sentence: Sentence, language: Language) -> M
     place = mention.place + 1
     if place >= len(items) or not isinstance(mention.part, (*DAY_TYPES, On)) or isinstance(mention.part, After):
         return None
-    number = items[place].readings.get("number")
-    if not isinstance(number, int) or not 0 < number < 24:
-        return None
     following = items[place + 1] if place + 1 < len(items) else None
     counts = following is not None and _is_word(following) and following.word not in language.intent.counted
-    if counts and following is not None and (number > 12 or following.word.endswith("s")):
+    counted = counts and following is not None and following.word.endswith("s")
+    military = items[place].readings.get("military")
+    if isinstance(military, Clock) and len(items[place].word) == 4 and not (counted and military.hour > 9):
+        return Mention(place, At((replace(military, exact=True),)), PLAIN)
+    number = items[place].readings.get("number")
+    if not isinstance(number, int) or not 0 < number < 24 or counted or (counts and number > 12):
         return None
     part = amounts.at_one(number)
     return None if part is None else Mention(place, part, PLAIN)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from agentkit.schedules.parser import amounts
+from agentkit.schedules.parser.days import months_of
 from agentkit.schedules.parser.meanings import (
     At,
     CalendarDay,
@@ -14,6 +15,7 @@ from agentkit.schedules.parser.meanings import (
     Duration,
     Every,
     MonthDay,
+    MonthSpan,
     Period,
     Problem,
     Rate,
@@ -125,7 +127,7 @@ def every_date(day: Day | Problem | None) -> Every | Problem | None:
             return Every(unit="year", months=frozenset({day.month}), month_days=frozenset({day.day}))
         case Period(unit="month", ahead=0, end=True):
             return Every(unit="month", month_days=frozenset({-1}))
-        case MonthDay(months_ahead=None):
+        case MonthDay(months_ahead=None | 0):
             return Every(unit="month", month_days=frozenset({day.day}))
         case _:
             return None
@@ -136,6 +138,49 @@ def month_days(days: Weekdays) -> Every | None:
     if not all(1 <= day <= 31 for day in days):
         return None
     return Every(unit="month", month_days=days)
+
+
+def month_day_range(first: float, last: float, months: MonthSpan | int | None = None) -> Every | None:
+    """Return "the 1st to 7th of every month", or of June every year."""
+    if not 1 <= first < last <= 31:
+        return None
+    numbers = frozenset(range(int(first), int(last) + 1))
+    if months is None:
+        return Every(unit="month", month_days=numbers)
+    return Every(unit="year", month_days=numbers, months=months_of(months))
+
+
+def days_and_last(days: Weekdays | float) -> Every | None:
+    """Return "the 1st and the last day of every month"."""
+    every = month_days(days if isinstance(days, frozenset) else frozenset({int(days)}))
+    return None if every is None else replace(every, month_days=every.month_days | {-1})
+
+
+def every_second_date(first: int) -> Every:
+    """Return "on odd days of every month" (from 1) or on even ones (from 2)."""
+    return Every(unit="month", month_days=frozenset(range(first, 32, 2)))
+
+
+def nth_weekday_yearly(nth: float, weekdays: Weekdays, months: MonthSpan | int) -> Every | None:
+    """Return "every year on the first Monday of January and July"."""
+    every = nth_weekday_monthly(nth, weekdays)
+    return None if every is None else replace(every, unit="year", months=months_of(months))
+
+
+def last_workday_yearly(_: Weekdays, months: MonthSpan | int) -> Every:
+    """Return "every year on the last workday of March"."""
+    return Every(unit="year", workday=-1, months=months_of(months))
+
+
+def last_day_yearly(months: MonthSpan | int) -> Every:
+    """Return "every year on the last day of February and June"."""
+    return Every(unit="year", month_days=frozenset({-1}), months=months_of(months))
+
+
+def nth_weekdays_monthly(first: float, weekdays: Weekdays, second: float, others: Weekdays) -> Every | None:
+    """Return "the first Monday and the second Tuesday of every month"."""
+    one, other = nth_weekday_monthly(first, weekdays), nth_weekday_monthly(second, others)
+    return None if one is None or other is None else replace(one, nth=one.nth | other.nth)
 
 
 def last_month_day(*_: object) -> Every:

@@ -22,7 +22,7 @@ from agentkit.schedules.parser.meanings import (
 )
 from agentkit.schedules.parser.once import settled
 from agentkit.schedules.parser.parsed import Cron, Interval, Rrule
-from agentkit.schedules.parser.rhythm import hours_field, minute_rules, week_field
+from agentkit.schedules.parser.rhythm import day_fields, day_rules, hours_field, minute_rules
 from agentkit.schedules.parser.timing import Timing, day_into_every
 
 _RRULE_DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
@@ -94,17 +94,25 @@ def _joined(timing: Timing) -> tuple[Timing, Every] | Problem:
     if timing.excluding is not None:
         every = replace(every, months=_without(every.months, timing.excluding.months, frozenset(range(1, 13))))
         weekdays = _without(every.weekdays, timing.excluding.weekdays, _ALL_WEEK)
-        if timing.excluding.weekdays and (every.step > 1 or every.month_days or every.nth or not weekdays):
+        steps = every.step > 1 and every.unit not in ("second", "minute", "hour")
+        if timing.excluding.weekdays and (steps or every.month_days or every.nth or not weekdays):
             return Problem("On which days exactly should it run?")
         unit = "week" if every.unit == "day" and timing.excluding.weekdays else every.unit
         every = replace(every, weekdays=weekdays, unit=unit)
-    if every.weekdays and (every.month_days or every.nth) and every.unit != "hour":
+    if every.weekdays and (every.month_days or every.nth or every.dates) and every.unit != "hour":
         return Problem("Do you mean the days of the week or the days of the month?")
     longest = max((LONGEST_MONTH[month] for month in every.months), default=31)
     if any(day > longest for day in every.month_days):
         return Problem("Those months have no such day. Which dates do you mean?")
     if every.unit is None and every.minute is not None:
         return Problem("How often should it run?")
+    if every.unit == "minute" and every.minute is not None:
+        return Problem("Should it run once an hour, or all the time at that interval?")
+    if every.unit in ("day", "week") and every.step == 1 and every.minute is not None:
+        if every.minute and timing.window is None:
+            return Problem("At that minute of which hour?")
+        # "every Monday from 9 to 17, on the hour"
+        every = replace(every, unit="hour")
     if every.unit is None:
         every = replace(every, unit="week")
     if every.unit == "hour" and timing.clocks:
@@ -122,7 +130,7 @@ def _names_all(timing: Timing, every: Every, rate: Rate) -> bool:
         case "month":
             return len(every.month_days) + len(every.nth) == rate.count
         case "year":
-            return len(every.months) == rate.count
+            return max(len(every.months), len(every.dates)) == rate.count
         case _:
             return False
 
@@ -178,7 +186,7 @@ def _within_a_day(timing: Timing, every: Every, bounds: Bounds, now: datetime, z
         return Repeated(when=Interval(interval_seconds=seconds))
     if every.unit == "second" or (window is None and not fits):
         return Problem("I can't keep that rhythm on those days only. At which times should it run?")
-    days = _day_fields(every)
+    days = day_fields(every)
     if every.unit == "minute":
         if window is None:
             minutes = "*" if every.step == 1 else f"*/{every.step}"
@@ -191,39 +199,21 @@ def _within_a_day(timing: Timing, every: Every, bounds: Bounds, now: datetime, z
     return Repeated(when=Cron(cron=" | ".join(f"{rule} {days}" for rule in rules), timezone=zone_name))
 
 
-def _day_fields(every: Every) -> str:
-    days = ",".join("L" if day == -1 else str(day) for day in sorted(every.month_days, key=lambda day: day % 40))
-    months = ",".join(str(month) for month in sorted(every.months))
-    week = week_field(every.weekdays)
-    if every.nth:
-        week = ",".join(_nth_field(nth, weekday) for nth, weekday in sorted(every.nth))
-    if every.workday == -1:
-        days = "LW"
-    return f"{days or '*'} {months or '*'} {week}"
-
-
-def _nth_field(nth: int, weekday: int) -> str:
-    number = (weekday + 1) % 7
-    return f"{number}L" if nth == -1 else f"{number}#{nth}"
-
-
 def _cron(every: Every, clocks: list[Clock], now: datetime) -> str:
     if every.unit == "week" and not every.weekdays:
         every = replace(every, weekdays=frozenset({now.weekday()}))
-    if every.unit in ("month", "year") and not (every.month_days or every.nth or every.workday):
+    if every.unit in ("month", "year") and not (every.month_days or every.nth or every.workday or every.dates):
         if every.unit == "year" and not every.months:
             every = replace(every, months=frozenset({1}))
         if not every.weekdays:
             every = replace(every, month_days=frozenset({1}))
     if every.unit == "year" and every.month_days and not every.months:
         every = replace(every, months=frozenset({1}))
-    rules = []
     by_minute: dict[int, list[int]] = {}
     for clock in clocks:
         by_minute.setdefault(clock.minute, []).append(clock.hour % 24)
-    for minute, hours in by_minute.items():
-        rules.append(f"{minute} {','.join(str(hour) for hour in sorted(set(hours)))} {_day_fields(every)}")
-    return " | ".join(rules)
+    hours = [f"{minute} {','.join(str(hour) for hour in sorted(set(named)))}" for minute, named in by_minute.items()]
+    return " | ".join(f"{times} {days}" for days in day_rules(every) for times in hours)
 
 
 def _every_some_days(
@@ -265,14 +255,13 @@ def _first_day(earliest: datetime, clock: Clock, zone: tzinfo, weekdays: frozens
 def _every_some_months(
     every: Every, clocks: list[Clock], bounds: Bounds, now: datetime, zone: tzinfo, zone_name: str
 ) -> Repeated | Problem:
-    if len(clocks) > 1 or len(every.month_days) > 1 or len(every.nth) > 1 or every.workday or every.weekdays:
+    several = len(clocks) > 1 or len(every.month_days) > 1
+    if several or every.nth or every.dates or every.workday or every.weekdays:
         return Problem("On which dates exactly should it run?")
     clock = clocks[0]
     earliest = now if bounds.starts_at is None else max(now, bounds.starts_at.astimezone(zone) - timedelta(minutes=1))
     frequency = "YEARLY" if every.unit == "year" else "MONTHLY"
     rule = f"FREQ={frequency};INTERVAL={every.step}"
-    if every.nth:
-        return Problem("On which dates exactly should it run?")
     number = next(iter(every.month_days), 1)
     if every.unit == "year":
         day = date_of(CalendarDay(next(iter(every.months), 1), number), earliest, clock)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agentkit.schedules.parser.meanings import Clock, Problem, Window
+from dataclasses import replace
+
+from agentkit.schedules.parser.meanings import Clock, Every, Problem, Window
 from agentkit.schedules.parser.once import settled
 
 
@@ -18,6 +20,38 @@ def week_field(weekdays: frozenset[int]) -> str:
     if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
         return f"{numbers[0]}-{numbers[-1]}"
     return ",".join(str(number) for number in numbers)
+
+
+def day_fields(every: Every) -> str:
+    """Return the fields for day, month and weekday of a recurrence whose months all have the same days."""
+    days = _numbers(sorted(every.month_days - {-1}))
+    if -1 in every.month_days:
+        days = f"{days},L" if days else "L"
+    months = ",".join(str(month) for month in sorted(every.months))
+    week = week_field(every.weekdays)
+    if every.nth:
+        week = ",".join(_nth_field(nth, weekday) for nth, weekday in sorted(every.nth))
+    if every.workday == -1:
+        days = "LW"
+    return f"{days or '*'} {months or '*'} {week}"
+
+
+def _nth_field(nth: int, weekday: int) -> str:
+    number = (weekday + 1) % 7
+    return f"{number}L" if nth == -1 else f"{number}#{nth}"
+
+
+def day_rules(every: Every) -> list[str]:
+    """Return the fields for day, month and weekday, a line for every set of days if the months differ in theirs."""
+    if not every.dates:
+        return [day_fields(every)]
+    months_of: dict[int, frozenset[int]] = {}
+    for month, day in every.dates:
+        months_of[day] = months_of.get(day, frozenset()) | {month}
+    days_of: dict[frozenset[int], frozenset[int]] = {}
+    for day, months in months_of.items():
+        days_of[months] = days_of.get(months, frozenset()) | {day}
+    return sorted(day_fields(replace(every, months=months, month_days=days)) for months, days in days_of.items())
 
 
 def _ends(window: Window) -> tuple[int, int] | Problem:

@@ -11,7 +11,7 @@ from agentkit.schedules.parser.describe import describe, without_closings
 from agentkit.schedules.parser.detect import detect_language
 from agentkit.schedules.parser.grammar import Item, match_length, reduce_items
 from agentkit.schedules.parser.language import Language, look_up
-from agentkit.schedules.parser.meanings import Problem
+from agentkit.schedules.parser.meanings import DayPart, Problem
 from agentkit.schedules.parser.once import once
 from agentkit.schedules.parser.parsed import NoSchedule, ParsedSchedule, When
 from agentkit.schedules.parser.repeat import repeated
@@ -22,7 +22,7 @@ from agentkit.schedules.parser.selection import (
     select,
     unread_recurrence,
 )
-from agentkit.schedules.parser.sentences import Sentence, is_timing, judge, split_sentences
+from agentkit.schedules.parser.sentences import Sentence, is_timing, judge_clauses, split_sentences
 from agentkit.schedules.parser.timing import Timing, fill
 from agentkit.schedules.parser.tokens import FORBIDDEN, same_width, split_text
 from agentkit.schedules.parser.upcoming import next_runs
@@ -63,7 +63,7 @@ def read_request(text: str, *, now: datetime, zone_name: str, zone: tzinfo) -> P
     if sum(1 for item in items if item.readings) > _MOST_TERMS:
         return _asks(text[:200], MORE_THAN_ONE.question)
     items = reduce_items(items, language.levels)
-    sentences = [judge(part, language) for part in split_sentences(items, plain)]
+    sentences = [clause for part in split_sentences(items, plain) for clause in judge_clauses(part, language)]
     if sum(1 for item in items if is_timing(item)) > _MOST_TIMES:
         return _asks(text[:200], MORE_THAN_ONE.question)
     return _read_sentences(sentences, text, language, now=now, zone_name=zone_name, zone=zone)
@@ -85,9 +85,19 @@ def _read_sentences(
             timing = replace(timing, problem=MORE_THAN_ONE)
             break
         timing = filled
+    timing = _hinted(timing, main, selection.places)
     description = _description(main, read, text, language)
     problem = _left_over(timed, language)
     return _answer(timing, description, problem, now=now, zone_name=zone_name, zone=zone)
+
+
+def _hinted(timing: Timing, main: Sentence, places: set[int]) -> Timing:
+    """Return the timing with the part of the day that the task's first word names: "wake me at 6"."""
+    first = next((item for place, item in enumerate(main.items) if place >= main.task and place not in places), None)
+    part = None if first is None else first.readings.get("hint")
+    said = timing.part or (timing.every.part if timing.every is not None else None)
+    open_half = timing.clocks and all(not clock.exact and clock.hour < 12 for clock in timing.clocks)
+    return replace(timing, part=part) if isinstance(part, DayPart) and said is None and open_half else timing
 
 
 def _add_timing(timing: Timing, other: Selection) -> Timing | None:
@@ -107,17 +117,18 @@ def _add_timing(timing: Timing, other: Selection) -> Timing | None:
 
 def _description(main: Sentence, read: list[tuple[Sentence, Selection]], text: str, language: Language) -> str:
     task = describe(main, _places(main, read), text, language)
+    is_named = any(sign.isalnum() for sign in task)
     after = False
     more = []
     for sentence, selection in read:
         if sentence is main:
             after = True
             continue
-        if after or not task:
+        if after or not is_named:
             words = describe(sentence, selection.places, text, language)
             if words:
                 more.append(words)
-    parts = [task, *more] if task else more
+    parts = [words for words in ([task, *more] if is_named else [*more, task]) if words]
     if parts:
         return ". ".join(parts)
     return _framing(main, _places(main, read), text, language)

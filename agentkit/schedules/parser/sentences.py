@@ -16,6 +16,8 @@ _ABBREVIATIONS: Final = frozenset(
     {"dr", "mr", "mrs", "ms", "st", "no", "vs", "prof", "approx", "mt", "jr", "sr", "etc", "e.g", "i.e"}
 )
 
+_MOST_CLAUSES: Final = 8
+
 Kind = Literal["request", "wish", "plain", "question", "statement", "command", "instruction", "empty"]
 
 
@@ -53,6 +55,23 @@ def _ends(items: list[Item], place: int, text: str) -> bool:
     return not (place and items[place - 1].word in _ABBREVIATIONS)
 
 
+def judge_clauses(items: list[Item], language: Language) -> list[Sentence]:
+    """Return the sentence, or two where a request follows a statement: "the build broke at 3, remind me at 5"."""
+    whole = judge(items, language)
+    if whole.kind != "statement":
+        return [whole]
+    joiners = [
+        place
+        for place in range(1, len(items))
+        if items[place - 1].word in language.intent.joiners or is_timing(items[place - 1])
+    ]
+    for place in joiners[:_MOST_CLAUSES]:
+        following = judge(items[place:], language)
+        if following.asked:
+            return [judge(items[:place], language), following]
+    return [whole]
+
+
 def judge(items: list[Item], language: Language) -> Sentence:
     """Return the sentence with its kind, and the place after its framing."""
     words = [item for item in items if not is_timing(item)]
@@ -61,7 +80,7 @@ def judge(items: list[Item], language: Language) -> Sentence:
     beginnings = language.beginnings
     marked = any(item.word == "?" for item in items[-3:])
     place = _skip(words, 0, language, "courtesies")
-    if place < len(words) and match_length(words, place, beginnings["instructions"]):
+    if any(match_length(words, start, beginnings["instructions"]) for start in {0, place} if start < len(words)):
         return Sentence(items, "instruction", 0)
     wished = False
     while place < len(words):
@@ -76,7 +95,8 @@ def judge(items: list[Item], language: Language) -> Sentence:
         place = _skip(words, place + wish, language, "courtesies")
     if any(match_length(words, index, beginnings["instructions"]) for index in range(len(words))):
         return Sentence(items, "instruction", 0)
-    if place < len(words) and match_length(words, place, beginnings["keeping"]):
+    kept = match_length(words, place, beginnings["keeping"]) if place < len(words) else 0
+    if kept and not any(item.word in ("is", "was") for item in words[place + kept : place + kept + 1]):
         return Sentence(items, "request", _place_of(items, words, place), asked=True)
     task = _place_of(items, words, place)
     if wished:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 
 from agentkit.schedules.parser.meanings import (
     DAY_TYPES,
@@ -150,6 +151,10 @@ def _fill_day(timing: Timing, day: Day) -> Timing | None:
         return replace(timing, day=day)
     if timing.day == day:
         return timing
+    if timing.every is not None and isinstance(day, CalendarDay) and isinstance(timing.day, CalendarDay):
+        # "every year on 1 January, 1 April and 1 July"
+        every = day_into_every(timing.every, timing.day)
+        return None if every is None else replace(timing, every=every, day=day)
     # "Friday, 13 March" in pieces, and "Monday next week" said apart.
     match timing.day, day:
         case DayOffset() | MonthDay(), WeekdayDay(week=None, weekday=weekday):
@@ -221,6 +226,7 @@ def merge(first: Every, second: Every) -> Every | None:
         months=fine.months | coarse.months,
         nth=fine.nth | coarse.nth,
         workday=fine.workday or coarse.workday,
+        dates=fine.dates | coarse.dates,
         minute=coarse.minute if fine.minute is None else fine.minute,
         part=fine.part or coarse.part,
         needs_time=fine.needs_time or coarse.needs_time,
@@ -231,15 +237,18 @@ def day_into_every(every: Every, day: Day) -> Every | None:
     """Return the recurrence on that day: "every month" on "the 5th", or None where the two don't fit."""
     match day:
         case WeekdayDay(week=None, weeks_more=0, weekday=weekday) if every.unit == "week":
+            if every.weekdays and weekday not in every.weekdays:
+                return None
             return replace(every, weekdays=every.weekdays | {weekday})
         case MonthDay(months_ahead=None, day=number) if every.unit in ("month", "year"):
             return replace(every, month_days=every.month_days | {number})
         case CalendarDay(year=None, month=month, day=number) if every.unit == "year":
-            if every.month_days not in (frozenset(), frozenset({number})):
+            named = every.dates or frozenset(product(every.months, every.month_days))
+            if named:
+                return replace(every, months=frozenset(), month_days=frozenset(), dates=named | {(month, number)})
+            if every.months not in (frozenset(), frozenset({month})):
                 return None
-            if not every.month_days and every.months not in (frozenset(), frozenset({month})):
-                return None
-            return replace(every, months=every.months | {month}, month_days=frozenset({number}))
+            return replace(every, months=frozenset({month}), month_days=frozenset({number}))
         case Period(unit="month", ahead=0, end=True) if every.unit in ("month", "year"):
             return replace(every, month_days=frozenset({-1}))
         case Period(unit="weekend", ahead=0) if every.unit == "week":

@@ -24,6 +24,9 @@ _TOKEN: Final = re.compile(
     r"""
     (?P<quote> "[^"\n]{1,500}" | “[^”\n]{1,500}” | «[^»\n]{1,500}» | „[^“”\n]{1,500}[“”] | 「[^」\n]{1,500}」
         | 『[^』\n]{1,500}』 | `[^`\n]{1,500}` | (?<![\w])'[^'\n]{2,500}'(?![\w]) )
+  | (?P<address> \d{1,5}[a-z]?\s(?:(?-i:[A-Z][a-z'.-]{1,20})\s){0,2}
+        (?!(?:the|this|my|our|pm|am|mins?|minutes?|hours?|hrs?)\b)[^\W\d_]{2,20}\s(?:street|road|avenue|ave|lane|boulevard|blvd)\b
+        | \d{1,3}(?:st|nd|rd|th)\s(?:street|avenue|ave|floor|grade|birthday|anniversary|edition|chapter|season)\b )
   | (?P<link> https?://\S+ | [a-z0-9_.+-]{1,64}@[a-z0-9-]{1,64}\.[a-z0-9.-]+
         | \#\d+ | \$\s?\d[\d.,]* | \d[\d.,]{0,20}\s?[%€£$] | [€£]\s?\d[\d.,]* )
   | (?P<iso> \d{4}-\d{1,2}-\d{1,2} (?: [Tt]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:[Zz]|[+-]\d{2}:?\d{2})? )? (?!\d) )
@@ -32,7 +35,8 @@ _TOKEN: Final = re.compile(
   | (?P<dotted> \d{1,2}\.\d{1,2}\. (?!\d) )
   | (?P<slashed> \d{1,2}/\d{1,2} (?![\d/]) )
   | (?P<clock> \d{1,2}:\d{2}(?::\d{2})? (?![\d:]) )
-  | (?P<offset> (?:(?<=utc|gmt)|(?<=:\d\d))[+-]\d{1,2}(?::?\d{2})?(?!\d) )
+  | (?P<offset> (?:(?<=utc|gmt)|(?<=:\d\d))[+-]\d{1,2}(?::?\d{2})?(?!\d) | (?<=:\d\d\ )[+-]\d{2}:\d{2}(?!\d) )
+  | (?P<texted> (?<!\w)(?:2(?:moro|morow|morrow|mrw|moz|nite|night|nyt|day)|b4|l8r)\b )
   | (?P<ordinal> \d{1,3}(?:st|nd|rd|th|º|ª|er|ère|e|ème|eme)\b )
   | (?P<thousands> \d{1,3}(?:,\d{3}){1,3} (?![\d,]) )
   | (?P<malformed> \d{1,2}:\d (?!\d) )
@@ -83,7 +87,7 @@ def split_text(text: str, *, month_first: bool) -> list[Item]:
 
 def _shaped(kind: str, word: str, *, month_first: bool) -> tuple[str, dict[str, object]]:
     match kind:
-        case "quote" | "link":
+        case "quote" | "link" | "address":
             return "\x00", _NO_READINGS
         case "iso" | "ymd":
             return word, _iso(word.replace("/", "-").replace(".", "-") if kind == "ymd" else word)
@@ -109,6 +113,8 @@ def _shaped(kind: str, word: str, *, month_first: bool) -> tuple[str, dict[str, 
             return "…", _NO_READINGS
         case "line":
             return "¶", _NO_READINGS
+        case "texted":
+            return word.lower(), _NO_READINGS
         case "iana":
             zone = iana_zone(word)
             unknown = Problem(f"I don't know the time zone {word}. Which one do you mean?")

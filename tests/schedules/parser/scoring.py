@@ -25,9 +25,9 @@ DAYS_COMPARED = (0, 1, 2, 3, 4, 5, 6, 27, 40, 75, 120, 183, 270)
 WITHOUT_TASK = {"no-schedule", "invalid", "clarify"}
 
 
-def load_rows() -> list[Row]:
-    """Return the development set."""
-    path = Path(__file__).parent / "data" / "dev.jsonl"
+def load_rows(name: str = "dev.jsonl") -> list[Row]:
+    """Return a set of requests; without a name the development set."""
+    path = Path(__file__).parent / "data" / name
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
 
 
@@ -44,6 +44,11 @@ def keeps_task(row: Row, record: Row) -> bool:
     kept = all(word.casefold() in description for word in row.get("description_contains", ()))
     left = any(" ".join(words.split()).casefold() in description for words in row.get("description_excludes", ()))
     return kept and not left
+
+
+def is_kept(row: Row, record: Row) -> bool:
+    """Tell whether a record is right and its description the task's own words."""
+    return is_right(row, record) and (record["type"] == "clarify" or keeps_task(row, record))
 
 
 def is_silently_wrong(row: Row, record: Row) -> bool:

@@ -8,7 +8,7 @@ from typing import Final
 from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Language, make_language
-from agentkit.schedules.parser.languages.english_days import AMOUNTS, DAYS, NUMBERS
+from agentkit.schedules.parser.languages.english_days import AMOUNTS, DAYS, MONTHS, NUMBERS
 from agentkit.schedules.parser.languages.english_intent import INTENT
 from agentkit.schedules.parser.languages.english_recurrences import DELAYS, RECURRENCES
 from agentkit.schedules.parser.languages.english_words import ALIASES, VOCABULARY
@@ -58,6 +58,7 @@ LISTS: Final[tuple[Rule, ...]] = (
 
 PARTS: Final[tuple[Rule, ...]] = (
     ("every", "on|at|in|every|each|once|only <every>", lambda every: every),
+    ("every", "<every> that has one", lambda every: every),
     ("said", "<duration> before <time>", days.before),
     ("said", "<duration> after|past <time>", days.shifted),
     ("said", "<duration> before my|the|our <time>", days.before),
@@ -96,6 +97,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "early <day> <part>", lambda day, part: _both(day, part)),
     ("said", "on|by|for|due <weekday>", phrases.on),
     ("said", "on the <weekday>", phrases.on),
+    ("said", "on|by|before|until|every <feast>", lambda _: Problem("On which date is that?")),
     ("said", "on|by|for|due <monthday>", lambda day: phrases.on(day)),
     ("said", "on|by the? <ordinal>", lambda day: phrases.on(days.day_of_month(day))),
     ("said", "on the? <monthdays>", recurrences.month_days),
@@ -104,6 +106,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "in|during|throughout|within <months>", lambda span: span),
     ("said", "in|during|throughout early? <month>", days.one_month),
     ("said", "in the month of <month>", days.one_month),
+    ("said", "of|in|during|at the? hours <number|numbers|time|times>", lambda _: Problem("At which times exactly?")),
     ("said", "next|this coming? <month>", days.one_month),
     ("said", "on <daykind|mondays>", recurrences.every_weekday),
     ("said", "on <daykind|mondays> and <daykind|mondays>", lambda a, b: recurrences.every_weekday(a | b)),
@@ -172,7 +175,10 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "only? <often>", lambda count: phrases.count_of(count) if count > 1 else None),
     (
         "said",
-        "except|excluding|besides|minus|but|skip|skipping|without not|for|on? <weekday|weekdaylist|daykind|mondays>",
+        (
+            "except|excluding|besides|minus|but|bar|barring|save|skip|skipping|without not|for|on? "
+            "<weekday|weekdaylist|daykind|mondays>"
+        ),
         phrases.excluding,
     ),
     ("said", "except|excluding|not on|during? the? <weekday|weekdaylist|daykind|mondays>", phrases.excluding),
@@ -214,7 +220,7 @@ def english() -> Language:
     return make_language(
         "en",
         {**VOCABULARY, **ZONE_VOCABULARY},
-        (NUMBERS, AMOUNTS, DAYS, DELAYS, RECURRENCES, LISTS, PARTS),
+        (NUMBERS, AMOUNTS, MONTHS, DAYS, DELAYS, RECURRENCES, LISTS, PARTS),
         INTENT,
         aliases=ALIASES,
     )

@@ -30,6 +30,7 @@ NUMBERS: Final[tuple[Rule, ...]] = (
 
 AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "<number> -? <unit>", amounts.duration),
+    ("duration", "a? few|several <unit>", lambda _: Problem("How long from now exactly?")),
     ("duration", "<article> <unit>", lambda _, unit: amounts.one(unit)),
     ("duration", "another <unit>", amounts.one),
     ("duration", "half <article>? -? <unit>", lambda _, unit: amounts.half(unit)),
@@ -65,6 +66,7 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("said", "at <number> hours", lambda hour: amounts.at_one(amounts.exact_clock(hour))),
     ("time", "<time|number> p", amounts.in_the_afternoon),
     ("time", "<number> -? ish", amounts.as_clock),
+    ("part", "<part> -? ish", lambda part: part),
     ("duration", "<number> <daykind>", lambda count, kind: amounts.workdays(count) if len(kind) == 5 else None),
     ("duration", "<article> <daykind>", lambda _, kind: amounts.workdays(1) if len(kind) == 5 else None),
     ("time", "<number> h <number>", amounts.exact_clock),
@@ -94,6 +96,15 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
 )
 
 
+MONTHS: Final[tuple[Rule, ...]] = (
+    ("months", "<month> to|through|thru|until|till|- <month>", days.month_range),
+    ("months", "from <month> to|through|thru|until|till|- <month>", days.month_range),
+    ("months", "between <month> and <month>", days.month_range),
+    ("months", "<month> ,? and|&|or? <month|months>", days.months_too),
+    ("months", "<months> ,? and|&|or? <month|months>", days.months_too),
+)
+
+
 DAYS: Final[tuple[Rule, ...]] = (
     ("weekdaylist", "<weekday> -|to|through|thru|until|till|– <weekday>", days.weekday_range),
     ("weekdaylist", "from <weekday> to|through|thru|until|till|- <weekday>", days.weekday_range),
@@ -110,6 +121,7 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("part", "early|late|mid <part>", lambda part: part),
     ("time", "<time> sharp|prompt|exactly|ish", lambda time: time),
     ("time", "<time> on the dot", lambda time: time),
+    ("day", "next|this|coming spring|summer|autumn|fall|winter", lambda: Problem("On which date exactly?")),
     ("vague", "mid -? <month>", lambda _: Vague("On which day of the month?")),
     ("day", "the? start|beginning of <month>", lambda month: days.month_day(month, 1)),
     ("day", "the? start|beginning of <day>", lambda day: day if isinstance(day, Period) else None),
@@ -161,8 +173,8 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("day", "the? end of <day>", days.end_of),
     ("day", "the? last day of <day>", days.last_day_of),
     ("day", "the? last day of the|this month", lambda: Period("month", 0, end=True)),
-    ("day", "the? last day of|in <month>", lambda month: days.month_day(month, days.LONGEST_MONTH[month])),
-    ("day", "the? end of <month>", lambda month: days.month_day(month, days.LONGEST_MONTH[month])),
+    ("day", "the? last day of|in <month>", days.month_end),
+    ("day", "the? end of <month>", days.month_end),
     ("day", "the? last day of the|this year", lambda: Period("year", 0, end=True)),
     ("day", "the? end of the? <unit>", lambda unit: days.end_of(days.this_period(unit))),
     ("day", "<unit> - end", lambda unit: days.end_of(days.this_period(unit))),
@@ -182,10 +194,6 @@ DAYS: Final[tuple[Rule, ...]] = (
             else None
         ),
     ),
-    ("months", "<month> to|through|thru|until|till|- <month>", days.month_range),
-    ("months", "from <month> to|through|thru|until|till|- <month>", days.month_range),
-    ("months", "between <month> and <month>", days.month_range),
-    ("months", "<month> ,? and|&|or? <month|months>", days.months_too),
     ("monthdays", "the? <ordinal> ,? and|&|or? the? <ordinal|monthdays>", days.union),
     ("monthdays", "the? <ordinal> , the? <ordinal|monthdays>", days.union),
 )

@@ -65,7 +65,9 @@ INTENT: Final = Intent(
     ),
     courtesies=(
         "please|pls|plz|plss|kindly|hey|hi|hello|hiya|ok|okay|yo|so|well|also|oh|um|uh|anyway|anyways|alright|right",
-        "bot|assistant|buddy|mate|dear|friend|there|again|guys|folks|btw|quick|quickly|fyi|thanks|thank you",
+        "bot|assistant|buddy|mate|dear|friend|there|again|guys|folks|btw|quick|quickly|fyi",
+        "thanks|thx|ty|cheers ,|!|.|-|and|but|now",
+        "thank you ,|!|.|-|and|but|now",
         "good morning|afternoon|evening|day|night",
         "one more thing|time?",
         "by the way",
@@ -124,7 +126,7 @@ INTENT: Final = Intent(
             "we'll|i'd|he'd|she'd|they'd"
         ),
         "this|that was|is|has|had|will|works|sounds|looks",
-        "thanks|thank for|you for",
+        "thanks|thank for|you|again|so",
         "i'll|we'll be|have",
         "i|we will|shall be|have",
         "happy|merry",
@@ -196,8 +198,8 @@ INTENT: Final = Intent(
         "pretend to|that|you|you're",
         "act|behave as|like",
         "system|assistant|developer prompt? :",
-        "answer|respond|reply|output|return only|with|in just? cron|json|a|the|only|exactly|yes|no|\x00",
-        "output|return|emit|print|respond with? cron|json|the",
+        "answer|respond|reply|output|return only|with|in just? the? cron|json|only|exactly|yes|no|\x00",
+        "output|return|emit|print|respond with? the? cron|json",
         (
             "print|reveal|show|repeat|leak|expose|output|dump|tell me? the|your|all|my hidden|system|secret|full|"
             "initial|original|internal|whole? prompt|instructions|rules|system|secrets|configuration|password|"
@@ -220,11 +222,12 @@ INTENT: Final = Intent(
     leading=frozenset({"to", "that", "then", "and"}),
     dangling=frozenset({"at", "and", "by", "@", "starting"}),
     past_ending="ed",
-    joiners=frozenset({"and", "or", "then", "also", "plus", "&", "+", ";", ",", ".", "¶"}),
+    joiners=frozenset({"and", "or", "then", "so", "but", "-", "–", "—", "also", "plus", "&", "+", ";", ",", ".", "¶"}),
     waiting=word_set("timer snooze wait alarm countdown sleep pause delay hold stopwatch snoozed postpone"),
     conditions=word_set("when once if whenever unless while before after until till as"),
     bounds=word_set("until till til except excluding unless starting beginning ending besides skipping skip without"),
     recurring=frozenset({"every"}),
     titles=word_set("called titled named entitled"),
+    works=word_set("song movie film album novel track episode podcast playlist poem book show band playlist series"),
     fillers=frozenset({",", "-", "–", "—", "(", ")", "and", "or", "at", "on", "the", "for", "by", "in", "@", ":", "."}),
 )

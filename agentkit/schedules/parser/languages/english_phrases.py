@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from agentkit.schedules.parser.languages.shared import MORNING
+from agentkit.schedules.parser.languages.shared import END_OF_DAY, MORNING
 from agentkit.schedules.parser.meanings import (
     CalendarDay,
     DayOffset,
-    DayPart,
+    Duration,
     EasterDay,
     NthWeekday,
     Past,
     Period,
     Problem,
+    Shifted,
     Vague,
 )
 
@@ -49,6 +50,27 @@ FIXED_PHRASES: Final[dict[str, dict[str, object]]] = {
         "valentines day": CalendarDay(2, 14),
         "halloween": CalendarDay(10, 31),
         "st patrick's day": CalendarDay(3, 17),
+        "groundhog day": CalendarDay(2, 2),
+        "april fools": CalendarDay(4, 1),
+        "april fools'": CalendarDay(4, 1),
+        "april fools day": CalendarDay(4, 1),
+        "earth day": CalendarDay(4, 22),
+        "anzac day": CalendarDay(4, 25),
+        "juneteenth": CalendarDay(6, 19),
+        "canada day": CalendarDay(7, 1),
+        "bastille day": CalendarDay(7, 14),
+        "australia day": CalendarDay(1, 26),
+        "bonfire night": CalendarDay(11, 5),
+        "guy fawkes night": CalendarDay(11, 5),
+        "veterans day": CalendarDay(11, 11),
+        "black friday": Shifted(NthWeekday(4, 3, month=11), Duration(86400, last="day")),
+        "cyber monday": Shifted(NthWeekday(4, 3, month=11), Duration(4 * 86400, last="day")),
+        "shrove tuesday": EasterDay(-47),
+        "pancake day": EasterDay(-47),
+        "ash wednesday": EasterDay(-46),
+        "palm sunday": EasterDay(-7),
+        "maundy thursday": EasterDay(-3),
+        "whit monday": EasterDay(50),
         "independence day": CalendarDay(7, 4),
         "eow": Period("week", 0, end=True),
         "eom": Period("month", 0, end=True),
@@ -163,15 +185,23 @@ FIXED_PHRASES: Final[dict[str, dict[str, object]]] = {
         ),
         Vague("When exactly should that be?"),
     ),
+    # Days whose date differs from country to country, or from year to year.
+    "feast": dict.fromkeys(
+        (
+            *("mother's day", "mothers day", "father's day", "fathers day", "ramadan", "eid", "diwali", "passover"),
+            *("hanukkah", "chinese new year", "lunar new year", "my birthday"),
+        ),
+        True,
+    ),
     "over": dict.fromkeys(("yesterday", "yday", "last night", "the other day", "the day before yesterday"), Past()),
     "phrase": {
         "first thing": MORNING,
-        "end of day": DayPart(17, "pm"),
-        "end of the day": DayPart(17, "pm"),
-        "end of business": DayPart(17, "pm"),
-        "close of business": DayPart(17, "pm"),
-        "end of the workday": DayPart(17, "pm"),
-        "eod": DayPart(17, "pm"),
-        "cob": DayPart(17, "pm"),
+        "end of day": END_OF_DAY,
+        "end of the day": END_OF_DAY,
+        "end of business": END_OF_DAY,
+        "close of business": END_OF_DAY,
+        "end of the workday": END_OF_DAY,
+        "eod": END_OF_DAY,
+        "cob": END_OF_DAY,
     },
 }

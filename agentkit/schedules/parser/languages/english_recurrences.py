@@ -6,7 +6,7 @@ from typing import Final
 
 from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
-from agentkit.schedules.parser.languages.shared import MIDNIGHT, NOON, NOON_CLOCK
+from agentkit.schedules.parser.languages.shared import END_OF_DAY, MIDNIGHT, NOON, NOON_CLOCK
 from agentkit.schedules.parser.meanings import (
     At,
     Duration,
@@ -27,6 +27,7 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "every|each other|second|alternate <weekday|weekdaylist|mondays>", recurrences.every_other_weekday),
     ("every", "alternate <weekday|mondays>", recurrences.every_other_weekday),
     ("every", "alternate days", lambda: Every(unit="day", step=2)),
+    ("every", "every|each 2nd <weekday>", recurrences.every_other_weekday),
     ("every", "every|each <ordinal> <weekday>", recurrences.nth_weekday_monthly),
     ("every", "every|each single? <weekday|weekdaylist|daykind|mondays>", recurrences.every_weekday),
     ("every", "every|each single? <part>", recurrences.every_part),
@@ -52,6 +53,50 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "every|each year on? <day>", recurrences.every_date),
     ("every", "every|each <ordinal>", lambda day: recurrences.every_date(days.day_of_month(day))),
     ("every", "every|each <monthdays>", recurrences.month_days),
+    ("every", "every|each the? <ordinal> of the? month", lambda day: recurrences.every_date(days.day_of_month(day))),
+    ("every", "on? the? end of every|each week", lambda: Every(unit="week", weekdays=frozenset({4}), part=END_OF_DAY)),
+    ("every", "at? the? start|beginning of every|each week", lambda: Every(unit="week", weekdays=frozenset({0}))),
+    ("every", "on|at? the? start|beginning of every|each month", lambda: Every(unit="month")),
+    ("every", "half -? hourly", lambda: Every(unit="minute", step=30)),
+    (
+        "every",
+        "on? odd|uneven -? numbered? days|dates of? the|each|every? month?",
+        lambda: recurrences.every_second_date(1),
+    ),
+    (
+        "every",
+        "on? even -? numbered? days|dates of? the|each|every? month?",
+        lambda: recurrences.every_second_date(2),
+    ),
+    (
+        "every",
+        "on|from? the? <ordinal> to|through|thru|until|- the? <ordinal> of each|every month",
+        recurrences.month_day_range,
+    ),
+    (
+        "every",
+        "every|each year on|from? the? <ordinal> to|through|thru|until|- the? <ordinal> of? <month|months>",
+        recurrences.month_day_range,
+    ),
+    (
+        "every",
+        "on? the? <ordinal|monthdays> and|& the? last day of the|each|every month",
+        recurrences.days_and_last,
+    ),
+    ("every", "every|each year on? the? <ordinal> <weekday> of|in <month|months>", recurrences.nth_weekday_yearly),
+    (
+        "every",
+        "every|each year on? the? last <weekday> of|in <month|months>",
+        lambda day, months: recurrences.nth_weekday_yearly(-1, day, months),
+    ),
+    ("every", "every|each year on? the? last <daykind> of|in <month|months>", recurrences.last_workday_yearly),
+    ("every", "every|each year on? the? last day of|in <months>", recurrences.last_day_yearly),
+    (
+        "every",
+        "on? the? <ordinal> <weekday> and|& the? <ordinal> <weekday> of|in the|each|every month",
+        recurrences.nth_weekdays_monthly,
+    ),
+    ("said", "on <article> <weekday>", lambda *_: Problem("On which date exactly?")),
     ("every", "<often> a|per|every|each <unit>", recurrences.rate),
     ("every", "<count> a|per|every|each <unit>", recurrences.times_per),
     ("every", "<number> x a|per <unit>", recurrences.rate),
@@ -76,10 +121,10 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "per <unit>", recurrences.every_unit),
     (
         "every",
-        "the? <ordinal> <weekday|weekdaylist> of|in|each|every the|each|every? month",
+        "on? the? <ordinal> <weekday|weekdaylist> of|in|each|every the|each|every? month",
         recurrences.nth_weekday_monthly,
     ),
-    ("every", "the? last <weekday> of|in the|each|every? month", recurrences.last_weekday_monthly),
+    ("every", "on? the? last <weekday> of|in the|each|every? month", recurrences.last_weekday_monthly),
     ("every", "every|each last <weekday> of|in? the|each|every? month?", recurrences.last_weekday_monthly),
     ("every", "every|each <ordinal> <weekday> of|in the|each|every month", recurrences.nth_weekday_monthly),
     (

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import Final
 
 from agentkit.schedules.parser.languages.english_phrases import FIXED_PHRASES
-from agentkit.schedules.parser.languages.shared import AFTERNOON, EVENING, MIDNIGHT, MORNING, NIGHT, NOON, NOON_CLOCK
+from agentkit.schedules.parser.languages.shared import (
+    AFTERNOON,
+    EVENING,
+    MIDNIGHT,
+    MORNING,
+    NIGHT,
+    NOON,
+    NOON_CLOCK,
+    hints,
+)
 from agentkit.schedules.parser.meanings import (
     Every,
     Unit,
@@ -101,7 +110,10 @@ def _day_kinds() -> dict[str, frozenset[int]]:
 # Short forms and slips that are more than one letter away from what is meant.
 ALIASES: Final = {
     **dict.fromkeys(
-        word_list("tmrw tmr tmw tmrrw tommorow tommorrow tomorow tomorro tomm tomo tomoz 2moro 2morrow tmmrw"),
+        word_list(
+            "tmrw tmr tmw tmrrw tommorow tommorrow tomorow tomorro tomm tomo tomoz tmmrw tmoro morro tmro "
+            "2moro 2morow 2morrow 2mrw 2moz"
+        ),
         "tomorrow",
     ),
     **dict.fromkeys(word_list("evry ev evey eveyr evrey"), "every"),
@@ -112,8 +124,9 @@ ALIASES: Final = {
     "firday": "friday",
     "febuary": "february",
     "tonite": "tonight",
-    "2nite": "tonight",
-    "2night": "tonight",
+    **dict.fromkeys(word_list("2nite 2night 2nyt tonit tonigt"), "tonight"),
+    "b4": "before",
+    "l8r": "later",
     "2day": "today",
     "fourty": "forty",
     "oclock": "o'clock",
@@ -130,8 +143,6 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "a couple": 2,
         "couple of": 2,
         "couple": 2,
-        "a few": 3,
-        "few": 3,
         "half a dozen": 6,
         "a dozen": 12,
         "dozen": 12,
@@ -200,6 +211,11 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "everyday": Every(unit="day"),
         "day in day out": Every(unit="day"),
     },
+    # Alarms that ring by themselves are no reminders.
+    "thing": dict.fromkeys(
+        f"{kind} {alarm}" for kind in ("smoke", "fire", "burglar", "car", "house") for alarm in ("alarm", "alarms")
+    ),
+    "hint": hints(mornings="wake wakeup breakfast", evenings="dinner supper"),
     "often": {"once": 1, "twice": 2, "thrice": 3},
     "hours": dict.fromkeys(
         (

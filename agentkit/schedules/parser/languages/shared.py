@@ -12,8 +12,14 @@ NOON: Final = DayPart(12, "pm")
 AFTERNOON: Final = DayPart(15, "pm")
 EVENING: Final = DayPart(18, "pm")
 NIGHT: Final = DayPart(20, "night")
+END_OF_DAY: Final = DayPart(17, "pm")
 NOON_CLOCK: Final = Clock(12, 0, exact=True)
 MIDNIGHT: Final = Clock(24, 0, exact=True)
+
+
+def hints(*, mornings: str, evenings: str) -> dict[str, object]:
+    """Return the words of tasks that name their part of the day, such as "breakfast at 8"."""
+    return {**dict.fromkeys(mornings.split(), MORNING), **dict.fromkeys(evenings.split(), EVENING)}
 
 
 def both(first: Part | None, second: Part | None) -> Part | None:
