@@ -8,7 +8,7 @@ import logging
 from collections.abc import Sequence
 
 from agentkit.clock import Clock
-from agentkit.errors import AgentKitError, StoreError
+from agentkit.errors import StoreError
 from agentkit.hosting import Hosting, Starting
 from agentkit.jobs.breaker import Isolation
 from agentkit.lifecycle import Lifecycle
@@ -68,7 +68,7 @@ class AlarmService:
                 alarm_ms = lifecycle.session.row.alarm_ms
                 if not went_through or alarm_ms is None or alarm_ms > self._clock.now_ms():
                     break
-        except AgentKitError as error:
+        except Exception as error:
             if self._hosting.is_serving and lifecycle.session.gone is None:
                 logger.exception("the alarm of %s failed", lifecycle.session.agent)
                 self._hosting.lose(lifecycle, f"its alarm failed ({error})")
@@ -145,9 +145,6 @@ class AlarmService:
             if lifecycle is not None and lifecycle.alarm_task is None:
                 lifecycle.alarm_task = asyncio.current_task()
                 await self._serve(lifecycle, release=release)
-        except StoreError:
-            logger.exception("%s could not be started", agent)
-            await self._hosting.revive(agent)
         except Exception:
             logger.exception("start-up of %s raised; its jobs wait", agent)
         finally:

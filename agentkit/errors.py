@@ -296,4 +296,12 @@ class StoreTooNewError(StoreError):
 
 
 class StoreUnavailableError(StoreError):
-    """The file can't be read or written: disk full, read-only, damaged."""
+    """The file can't be read or written: disk full, read-only, damaged.
+
+    Attributes:
+        location: The store, if it is known.
+    """
+
+    def __init__(self, message: str, location: str | None = None) -> None:
+        self.location = location
+        super().__init__(message)

@@ -10,7 +10,15 @@ from typing import Protocol
 
 from agentkit import context
 from agentkit.clock import Clock
-from agentkit.errors import AgentKitError, ConfigurationError, RuntimeClosedError, StoreError
+from agentkit.errors import (
+    AgentCallError,
+    AgentError,
+    AgentGoneError,
+    AgentKitError,
+    ConfigurationError,
+    RuntimeClosedError,
+    StoreError,
+)
 from agentkit.host import DurableObject
 from agentkit.lifecycle import Lifecycle
 from agentkit.store.session import Session
@@ -23,6 +31,10 @@ _FIRST_FALLBACK_MS = 30_000
 _LONGEST_FALLBACK_MS = 300_000
 _FIRST_REVIVAL = 1.0
 _LONGEST_REVIVAL = 30.0
+#: Real seconds that the runs of a lost instance get to end.
+_CANCEL_GRACE = 5.0
+#: An agent that held on for so long after a loss starts anew.
+_FORGIVEN_MS = 60_000
 
 Starting = asyncio.Future[Lifecycle | None]
 
@@ -71,10 +83,15 @@ class Hosting:
         self._build = build
         self._starting: dict[AgentId, Starting] = {}
         self._leaving: dict[AgentId, asyncio.Future[None]] = {}
+        # Agents whose start-up waits for another's.
+        self._awaited: dict[AgentId, AgentId] = {}
         # Claims under way, and agents that were claimed and are being started.
         self._claims = 0
         self._claim_ended = asyncio.Event()
         self._claimed: set[AgentId] = set()
+        # Agents whose instance was lost and that are being brought back; how often, and when last.
+        self._reviving: set[AgentId] = set()
+        self._losses: dict[AgentId, tuple[int, int]] = {}
         # Bound once, for all sessions.
         self._on_change = self._changed
         self._on_lost = self._lost
@@ -98,13 +115,38 @@ class Hosting:
                 raise RuntimeClosedError("this runtime is closing; it takes no more calls")
             lifecycle = self.live.get(agent)
             if lifecycle is None or not lifecycle.is_ready:
+                self._refuse_circles(agent)
                 starting = self._starting.get(agent)
                 if starting is None:
                     starting = self.begin(agent)
                     self._tasks.spawn(self._start_for_call(agent, starting))
-                lifecycle = await asyncio.shield(starting)
+                lifecycle = await self._wait_for(agent, starting)
             if lifecycle is not None and lifecycle.is_ready:
                 return lifecycle
+
+    async def _wait_for(self, agent: AgentId, starting: Starting) -> Lifecycle | None:
+        waiting = self._starting_here()
+        if waiting is None:
+            return await asyncio.shield(starting)
+        self._awaited[waiting] = agent
+        try:
+            return await asyncio.shield(starting)
+        finally:
+            self._awaited.pop(waiting, None)
+
+    def _starting_here(self) -> AgentId | None:
+        """Return the agent whose start-up the running code belongs to."""
+        sessions = (frame.host.context.session for frame in context.frames())
+        return next((session.agent for session in sessions if session.is_starting and session.gone is None), None)
+
+    def _refuse_circles(self, agent: AgentId) -> None:
+        """Raise when a start-up would wait for itself, also by way of others' start-ups."""
+        waiting = self._starting_here()
+        link: AgentId | None = agent
+        while waiting is not None and link is not None:
+            if link == waiting:
+                raise AgentCallError(f"start-up of {waiting} would wait for itself by calling {agent}; call it later")
+            link = self._awaited.get(link)
 
     def begin(self, agent: AgentId, *, is_claimed: bool = False) -> Starting:
         """Note that an agent is about to be started, so that others wait for it.
@@ -173,7 +215,7 @@ class Hosting:
         while isinstance(claimed, Owner):
             if claimed.node != self.node:
                 raise StoreError(f"{agent} is live in another process ({claimed.address})")
-            if agent in self._claimed or agent in self.live:
+            if agent in self._claimed or (agent in self.live and self.live[agent].is_ready):
                 return None
             if self._claims:
                 self._claim_ended.clear()
@@ -191,7 +233,7 @@ class Hosting:
             lifecycle: Lifecycle | None = getattr(host, "lifecycle", None)
             if lifecycle is None:
                 raise ConfigurationError(f"{type(host).__name__}.__init__ must build self.lifecycle = Lifecycle(self)")
-            if not await lifecycle.start():
+            if not await self._run_start_up(lifecycle):
                 return None
         except BaseException as error:
             await self._fall_back(session, error)
@@ -202,6 +244,19 @@ class Hosting:
         if not is_woken:
             self.settle_in(lifecycle)
         return lifecycle
+
+    async def _run_start_up(self, lifecycle: Lifecycle) -> bool:
+        session = lifecycle.session
+        try:
+            is_alive = await lifecycle.start()
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            raise AgentError(f"start-up of {session.agent} awaited something that was cancelled") from error
+        if is_alive and session.gone is not None:
+            raise AgentGoneError(str(session.agent), session.gone)
+        return is_alive
 
     def settle_in(self, lifecycle: Lifecycle) -> None:
         """Let a live agent wait for its next alarm, or for being unused.
@@ -222,8 +277,11 @@ class Hosting:
 
     async def _fall_back(self, session: Session, error: BaseException) -> None:
         """Give an agent whose start-up raised up again, with a later alarm so that its jobs keep a wake (SPEC 6.1)."""
-        if session.gone is not None or isinstance(error, asyncio.CancelledError):
+        if isinstance(error, asyncio.CancelledError):
             session.gone = session.gone or "its start-up was cancelled"
+            return
+        if session.gone is not None:  # a commit of its start-up failed
+            self._revive_later(session.agent)
             return
         row = session.row
         row.failed_starts += 1
@@ -234,7 +292,7 @@ class Hosting:
         try:
             await session.commit_row(Batch(), release=True).wait()
         except AgentKitError:
-            self._tasks.spawn(self.revive(session.agent))
+            self._revive_later(session.agent)
         self._wakeups.cold(row.alarm_ms)
 
     def _lost(self, session: Session) -> None:
@@ -242,9 +300,20 @@ class Hosting:
         logger.error("%s is dropped: %s", session.agent, session.gone)
         lifecycle = self.live.get(session.agent)
         if lifecycle is not None and lifecycle.session is session:
+            self._leaving[session.agent] = asyncio.get_running_loop().create_future()
             self.forget(lifecycle)
-        if self.is_serving:
-            self._tasks.spawn(self.revive(session.agent))
+            self._tasks.spawn(self._end_lost(lifecycle))
+        self._revive_later(session.agent)
+
+    async def _end_lost(self, lifecycle: Lifecycle) -> None:
+        """End what an instance still does, before another one is loaded."""
+        running = {task for task in (lifecycle.alarm_task, *lifecycle.tracked) if task is not None}
+        lifecycle.abandon(lifecycle.session.gone or "it was lost")
+        try:
+            if running:
+                await asyncio.wait(running, timeout=_CANCEL_GRACE)
+        finally:
+            self._leaving.pop(lifecycle.session.agent).set_result(None)
 
     def lose(self, lifecycle: Lifecycle, reason: str) -> None:
         """End an instance that can't go on, and load it again."""
@@ -252,36 +321,61 @@ class Hosting:
             lifecycle.session.gone = reason
             self._lost(lifecycle.session)
 
-    async def revive(self, agent: AgentId) -> None:
-        """Bring an agent back whose jobs may be due, once the store works again."""
-        wait = _FIRST_REVIVAL
-        while self.is_serving:
-            await self._clock.sleep(wait)
-            try:
-                await self.activated(agent)
-            except StoreError:
-                wait = min(wait * 2, _LONGEST_REVIVAL)
-            except Exception:
-                return  # its start-up raised: the fallback alarm is stored
-            else:
-                return
+    def _revive_later(self, agent: AgentId) -> None:
+        if self.is_serving and agent not in self._reviving:
+            self._reviving.add(agent)
+            self._tasks.spawn(self._revive(agent))
+
+    async def _revive(self, agent: AgentId) -> None:
+        """Bring an agent back whose jobs may be due, once the store works again; slower if it is lost repeatedly."""
+        now_ms = self._clock.now_ms()
+        losses, last_ms = self._losses.get(agent, (0, now_ms))
+        losses = losses + 1 if now_ms - last_ms < _FORGIVEN_MS else 1
+        self._losses[agent] = (losses, now_ms)
+        wait = min(_FIRST_REVIVAL * 2 ** min(losses - 1, 8), _LONGEST_REVIVAL)
+        try:
+            while self.is_serving:
+                await self._clock.sleep(wait)
+                try:
+                    await self.activated(agent)
+                except StoreError:
+                    wait = min(wait * 2, _LONGEST_REVIVAL)
+                except Exception:
+                    return  # its start-up raised: the fallback alarm is stored
+                else:
+                    return
+        finally:
+            self._reviving.discard(agent)
 
     # --- leaving
 
     async def evict(self, lifecycle: Lifecycle) -> None:
         """Drop an instance; a call that arrives meanwhile waits and starts a new one."""
+        if self._take_out(lifecycle):
+            await self._let_go(lifecycle)
+
+    def evict_soon(self, lifecycle: Lifecycle) -> None:
+        """Drop an instance as ``evict`` does; from now on no call reaches it."""
+        if self._take_out(lifecycle):
+            self._tasks.spawn(self._let_go(lifecycle))
+
+    def _take_out(self, lifecycle: Lifecycle) -> bool:
         agent = lifecycle.session.agent
         if self.live.get(agent) is not lifecycle:
-            return
+            return False
         del self.live[agent]
-        leaving = self._leaving[agent] = asyncio.get_running_loop().create_future()
+        lifecycle.is_leaving = True
+        self._leaving[agent] = asyncio.get_running_loop().create_future()
+        return True
+
+    async def _let_go(self, lifecycle: Lifecycle) -> None:
+        agent = lifecycle.session.agent
         try:
             await lifecycle.leave()
         except AgentKitError:
             logger.exception("%s could not be given up", agent)
         finally:
-            del self._leaving[agent]
-            leaving.set_result(None)
+            self._leaving.pop(agent).set_result(None)
             self._wakeups.forget(lifecycle)
             self._wakeups.cold(lifecycle.session.row.alarm_ms)
 

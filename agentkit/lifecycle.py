@@ -16,7 +16,6 @@ from agentkit.host import DurableObject
 from agentkit.jobs.alarm import DESTROY, Alarm
 from agentkit.jobs.breaker import MemoryLimitContext
 from agentkit.jobs.dispatch import Dispatcher, Handler
-from agentkit.jobs.failures import is_platform
 from agentkit.jobs.job import HOST
 from agentkit.options import AgentOptions
 from agentkit.store.store import SQL_SCOPE, STATE_SCOPE, AgentId, Batch, JobRow
@@ -57,6 +56,8 @@ class Lifecycle:
         self._grace = given.shutdown_grace
         self._capabilities: dict[str, Capability] = {}
         self._is_started = False
+        #: It is being evicted: no call begins on it any more.
+        self.is_leaving = False
         self._is_destroying = False
         self._holds = 0
         self._calls: list[Frame] = []
@@ -66,7 +67,7 @@ class Lifecycle:
         self._scope = Scope(self, HOST)
         self.jobs = self._scope.jobs
         self.storage = self._scope.storage
-        dispatcher = Dispatcher(
+        self._dispatcher = Dispatcher(
             self.session,
             clock=self.clock,
             options=self.options,
@@ -76,7 +77,7 @@ class Lifecycle:
         )
         self.alarm = Alarm(
             self.session,
-            dispatcher,
+            self._dispatcher,
             clock=self.clock,
             ids=self.ids,
             options=self.options,
@@ -173,7 +174,7 @@ class Lifecycle:
         """
         if self._is_destroying:
             raise AgentDestroyedError(str(self.session.agent))
-        if self.session.gone is not None:
+        if self.session.gone is not None or self.is_leaving:
             return await elsewhere(self.session.agent, method, arguments, keywords)
         task = asyncio.current_task()
         frame = Frame(self.host, self._loop, None, None, context.current_frame(), task)
@@ -288,7 +289,7 @@ class Lifecycle:
         self.session.gone = reason
         for task in self.tracked:
             task.cancel()
-        if self.alarm_task is not None:
+        if self.alarm_task is not None and self.alarm_task is not asyncio.current_task():
             self.alarm_task.cancel()
 
     # --- alarms
@@ -376,7 +377,7 @@ class Lifecycle:
             try:
                 await capability.on_destroy()
             except Exception as error:
-                if is_platform(error):
+                if self._dispatcher.is_platform(error):
                     raise
                 logger.exception("on_destroy of %s raised (attempt %d)", capability.id, attempt)
                 if attempt == policy.attempts():
@@ -411,7 +412,7 @@ class Lifecycle:
         try:
             await hook(*arguments)
         except Exception as error:
-            if is_platform(error):
+            if self._dispatcher.is_platform(error):
                 raise
             logger.exception("%s of %s raised", what, self.session.agent)
             if what == "on_alarm":

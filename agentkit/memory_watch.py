@@ -53,6 +53,7 @@ class MemoryWatch:
         error = MemoryError(f"the process used {used:,} bytes; its memory_limit is {self._limit:,}")
         for lifecycle in suspects:
             row = lifecycle.session.table.get(lifecycle.session.row.running or "")
+            lifecycle.alarm.stop()
             if lifecycle.alarm_task is not None:
                 lifecycle.alarm_task.cancel()
                 await asyncio.wait({lifecycle.alarm_task}, timeout=1)

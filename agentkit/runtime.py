@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 import os
-import signal
 import unicodedata
 from collections.abc import Coroutine
 from types import TracebackType
@@ -22,6 +21,7 @@ from agentkit.ids import IdSource
 from agentkit.jobs.queue import requeue
 from agentkit.lifecycle import Lifecycle
 from agentkit.memory_watch import MemoryWatch, resident_bytes
+from agentkit.stop_signals import on_stop_signal
 from agentkit.store.session import Session
 from agentkit.store.store import AgentId, Store
 from agentkit.stub import stub_class
@@ -83,7 +83,8 @@ class Runtime:
         self._ids = IdSource(self._clock)
         self._hosting: Hosting | None = None
         self._tasks = TaskSet()
-        self._cut_short = asyncio.Event()
+        self._start_task: asyncio.Task[None] | None = None
+        self._close_task: asyncio.Task[None] | None = None
 
     @property
     def clock(self) -> Clock:
@@ -113,13 +114,31 @@ class Runtime:
             StoreInUseError: Another process has the store.
             StoreError: It can't be opened; the message says what to do.
         """
-        if self._hosting is not None:
-            return
+        if self._hosting is None and self._start_task is None:
+            self._start_task = asyncio.ensure_future(self._start())
+            self._start_task.add_done_callback(self._start_ended)
+        if self._start_task is not None:
+            await asyncio.shield(self._start_task)
+
+    def _start_ended(self, task: asyncio.Task[None]) -> None:
+        self._start_task = None
+        if not task.cancelled():
+            task.exception()  # seen: whoever started may have been cancelled
+
+    async def _start(self) -> None:
         await self._store.open()
+        try:
+            await self._begin_to_serve()
+        except BaseException:
+            await self._store.close()
+            raise
+
+    async def _begin_to_serve(self) -> None:
         logger.info("serving %s", self._store.location)
         node = await self._store.join("")
         self._serving_since = self._clock.now()
         self._tasks = TaskSet()
+        self._cut_short = asyncio.Event()
         self._wakeups = Wakeups(self._clock, idle_ms=self._idle_ms)
         self._hosting = Hosting(
             self._store, node, clock=self._clock, tasks=self._tasks, wakeups=self._wakeups, build=self._build
@@ -147,23 +166,39 @@ class Runtime:
 
     async def close(self) -> None:
         """Stop taking work, let what runs finish within ``shutdown_grace``, cancel the rest, close the store."""
-        hosting = self._hosting
-        if hosting is None or not hosting.is_serving:
+        if self._hosting is None:
             return
+        if self._close_task is None:
+            self._close_task = asyncio.ensure_future(self._close(self._hosting))
+        closing, is_cancelled = self._close_task, False
+        while not closing.done():
+            try:
+                await asyncio.shield(closing)
+            except asyncio.CancelledError:
+                # Closing goes on to its end, only without the grace.
+                is_cancelled = True
+                self._cut_short.set()
+        self._close_task = None
+        closing.result()
+        if is_cancelled:
+            raise asyncio.CancelledError
+
+    async def _close(self, hosting: Hosting) -> None:
         hosting.is_serving = False
         self._wakeups.close()
         self._set_back.cancel()
-        await self._drain(hosting)
-        self._hosting = None
-        if self._unobserve is not None:
-            self._unobserve()
-        with contextlib.suppress(StoreError):
-            await self._store.leave(hosting.node)
-        await self._store.close()
+        try:
+            await self._drain(hosting)
+        finally:
+            self._hosting = None
+            if self._unobserve is not None:
+                self._unobserve()
+            with contextlib.suppress(StoreError):
+                await self._store.leave(hosting.node)
+            await self._store.close()
 
     async def run(self) -> None:
         """Serve until SIGINT or SIGTERM, then close; a second signal cuts the drain short."""
-        loop = asyncio.get_running_loop()
         stop = asyncio.Event()
 
         def stopped() -> None:
@@ -171,16 +206,10 @@ class Runtime:
                 self._cut_short.set()
             stop.set()
 
-        signals = (signal.SIGINT, signal.SIGTERM)
-        for number in signals:
-            loop.add_signal_handler(number, stopped)
-        try:
+        with on_stop_signal(stopped):
             await stop.wait()
             logger.info("stopping: running jobs and calls get %g s", self._grace)
             await self.close()
-        finally:
-            for number in signals:
-                loop.remove_signal_handler(number)
 
     async def _drain(self, hosting: Hosting) -> None:
         """Wait for alarms and calls; cut off what is left, which spends no attempt."""
@@ -307,7 +336,7 @@ class Runtime:
 
     def _fallen_idle(self, lifecycle: Lifecycle) -> None:
         if self._hosting is not None:
-            self._tasks.spawn(self._hosting.evict(lifecycle))
+            self._hosting.evict_soon(lifecycle)
 
     async def _repair_alarms(self, hosting: Hosting) -> None:
         """Derive alarms from jobs once after start, a stretch at a time (SPEC 6.5)."""

@@ -35,7 +35,7 @@ LAYERS = """
     jobs
     state
     store
-    options tasks telemetry
+    options tasks telemetry stop_signals
     context clock errors events ids retry json_value prompts
 """
 

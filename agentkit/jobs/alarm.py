@@ -71,7 +71,7 @@ class Alarm:
 
     def stop(self) -> None:
         """Begin no further job: the one under way is the last."""
-        self._is_stopped = True
+        self._is_stopped = self._dispatcher.is_stopped = True
 
     @property
     def is_suspect(self) -> bool:
@@ -92,33 +92,36 @@ class Alarm:
             await self._set_poisoned_aside()
         now_ms, before = self._clock.now_ms(), self._ids.new()
         self._warn_of_backlog(now_ms)
-        row = session.table.next_due(now_ms, before)
-        if row is not None and session.row.running != row.id:
-            session.row.running = row.id
-            await session.store.mark(session.lease, row.id)
-        while row is not None:
+        while not self._is_stopped and (row := session.table.next_due(now_ms, before)) is not None:
+            if session.row.running != row.id:
+                session.row.running = row.id
+                await session.store.mark(session.lease, row.id)
+                continue  # the row is read again: it may have been cancelled meanwhile
             if row.function == DESTROY and row.owner == "host":
                 await self._teardown()
                 return False
-            started_ms = self._clock.now_ms()
-            try:
-                result = await self._dispatcher.run(row)
-            except MemoryLimitReached as error:
-                await self.reset(row, error.__cause__ or error, started_ms)
+            if not await self._run(row, now_ms, before, may_release):
                 return False
-            batch = self._settle(row, result, started_ms)
-            following = None if self._is_stopped else session.table.next_due(now_ms, before)
-            session.row.running = None if following is None else following.id
-            released = following is None and may_release()
-            await session.commit_row(batch, release=released).wait()
-            self._announce(row, result)
-            if released:
-                return False
-            row = following
-        if session.row.running is not None:  # claimed for a job that was no longer due
+        if session.row.running is not None:  # claimed, or marked, for a job that was no longer due
             session.row.running = None
             await session.commit(Batch()).wait()
         return True
+
+    async def _run(self, row: JobRow, now_ms: int, before: str, may_release: Callable[[], bool]) -> bool:
+        """Run one job and commit its outcome; False when the agent is gone afterwards."""
+        session, started_ms = self._session, self._clock.now_ms()
+        try:
+            result = await self._dispatcher.run(row)
+        except MemoryLimitReached as error:
+            await self.reset(row, error.__cause__ or error, started_ms)
+            return False
+        batch = self._settle(row, result, started_ms)
+        following = None if self._is_stopped else session.table.next_due(now_ms, before)
+        session.row.running = None if following is None else following.id
+        released = following is None and may_release()
+        await session.commit_row(batch, release=released).wait()
+        self._announce(row, result)
+        return not released
 
     def _settle(self, row: JobRow, result: RunResult, started_ms: int) -> Batch:
         session, now_ms = self._session, self._clock.now_ms()

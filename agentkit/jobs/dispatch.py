@@ -60,7 +60,7 @@ class RunResult:
 class Dispatcher:
     """Runs the jobs of one agent, one at a time."""
 
-    __slots__ = ("_alive", "_clock", "_emit", "_handlers", "_options", "_serving_since", "_session")
+    __slots__ = ("_alive", "_clock", "_emit", "_handlers", "_options", "_serving_since", "_session", "is_stopped")
 
     def __init__(
         self,
@@ -78,6 +78,8 @@ class Dispatcher:
         self._emit = emit
         self._handlers = handlers
         self._serving_since = serving_since
+        #: The runtime closes: what fails now fails for that.
+        self.is_stopped = False
         # Runs that outlived their job's turn, by job id: since when, and whose work.
         self._alive: dict[str, tuple[int, Work]] = {}
 
@@ -110,7 +112,7 @@ class Dispatcher:
             run = self._context(job, row, attempt)
             work = Work(f"job {job.id!r} of {self._session.agent}")
             try:
-                returned = await self._uncancelled(handler, run, work)
+                returned = await self._guarded(handler, run, work)
             except LeftOut as left_out:
                 reason = JobError(f"skipped: {left_out}")
                 return RunResult(kind="skipped", outcome=left_out.outcome, attempts=0, error=reason)
@@ -122,7 +124,7 @@ class Dispatcher:
             except Exception as error:
                 if is_memory_limit(error):
                     raise MemoryLimitReached from error
-                if is_platform(error) and not work.abandoned:
+                if not work.abandoned and self.is_platform(error):
                     raise
                 logger.debug("attempt %d of job %s failed", attempt, job.id, exc_info=True)
                 policy = job.retry.filled_from(self._options.retry)
@@ -144,15 +146,21 @@ class Dispatcher:
             serving_since=self._serving_since,
         )
 
-    async def _uncancelled(self, handler: Handler, run: JobContext, work: Work) -> Any:
-        """Run an attempt; a cancellation from within it, which nobody asked for, is its failure."""
+    async def _guarded(self, handler: Handler, run: JobContext, work: Work) -> Any:
+        """Run an attempt. Whatever escapes it is its failure, but a cancellation that the runtime asked for."""
         try:
             return await self._attempt(handler, run, work)
+        except (Exception, KeyboardInterrupt):
+            raise
         except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
+            if self.is_stopped or self._session.gone is not None:
                 raise
-            raise JobError(f"job {run.job.id!r} awaited something that was cancelled") from error
+            task = asyncio.current_task()
+            while task is not None and task.uncancel():
+                pass
+            raise JobError(f"job {run.job.id!r} cancelled itself, or awaited something that was cancelled") from error
+        except BaseException as error:
+            raise JobError(f"job {run.job.id!r} raised {type(error).__name__}, which ends no process here") from error
 
     async def _attempt(self, handler: Handler, run: JobContext, work: Work) -> Any:
         job = run.job
@@ -169,6 +177,8 @@ class Dispatcher:
             slow.cancel()
             if work.is_alive:
                 self._alive[job.id] = (started_ms, work)
+            if work.abandoned:
+                self._session.end_abandoned()
 
     async def _bounded(self, running: Awaitable[Any], job: Job, work: Work) -> Any:
         """Await a run; at its timeout cancel it, and abandon it when it doesn't stop."""
@@ -205,6 +215,12 @@ class Dispatcher:
         context.abandon(work)
         logger.error("%s did not stop when it was cancelled and is abandoned; it can't write any more", work.label)
 
+    def is_platform(self, error: BaseException) -> bool:
+        """Tell whether our platform failed, not the job."""
+        session = self._session
+        agent, location = str(session.agent), session.store.location
+        return is_platform(error, agent=agent, location=location, is_closing=self.is_stopped)
+
     def _alive_since(self, job_id: str) -> int | None:
         entry = self._alive.get(job_id)
         if entry is None:
@@ -235,7 +251,7 @@ class Dispatcher:
             with context.entered(self._session.host):
                 returned = await _call(hook, run, error)
         except Exception as raised:
-            if is_platform(raised):
+            if self.is_platform(raised):
                 raise
             logger.exception("on_job_error of %s raised", run.job.owner)
             return result
@@ -280,9 +296,16 @@ def _checked(returned: Any, job: Job, attempt: int) -> RunResult:
     if isinstance(returned, RescheduleAt) and _is_aware(returned.moment):
         return RunResult(kind="completed", outcome=returned, attempts=attempt)
     error = JobError(
-        f"job {job.id!r} returned {returned!r}; a run returns None, YieldNow() or RescheduleAt(an aware datetime)"
+        f"job {job.id!r} returned {_shown(returned)}; a run returns None, YieldNow() or RescheduleAt(an aware datetime)"
     )
     return RunResult(kind="failed", attempts=attempt, error=error)
+
+
+def _shown(value: Any) -> str:
+    try:
+        return repr(value)[:200]
+    except Exception:  # code of others
+        return f"a {type(value).__name__}"
 
 
 def _is_aware(moment: Any) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections.abc import Iterator
 
-from agentkit.errors import AgentGoneError, RuntimeClosedError, StoreError
+from agentkit.errors import AgentGoneError, FencedError, RuntimeClosedError, StoreUnavailableError
 from agentkit.jobs.outcome import JobOutcome
 
 _LONGEST_TRACEBACK = 16_000
@@ -49,10 +49,27 @@ def is_memory_limit(error: BaseException) -> bool:
     return any(isinstance(link, MemoryError) for link in chain(error))
 
 
-def is_platform(error: BaseException) -> bool:
-    """Tell whether the platform failed rather than the job: such a run uses no attempt (SPEC 5.3)."""
-    platform = (StoreError, AgentGoneError, RuntimeClosedError)
-    return any(isinstance(link, platform) for link in chain(error))
+def is_platform(error: BaseException, *, agent: str, location: str, is_closing: bool) -> bool:
+    """Tell whether the platform failed rather than the job: such a run uses no attempt (SPEC 5.3).
+
+    Args:
+        error: What a run or a hook raised.
+        agent: Whose run it was.
+        location: Where its store is: another store's errors, like another agent's, are the job's own.
+        is_closing: The runtime is being closed.
+    """
+    for link in chain(error):
+        match link:
+            case RuntimeClosedError():
+                if is_closing:
+                    return True
+            case AgentGoneError() | FencedError():
+                if link.agent == agent:
+                    return True
+            case StoreUnavailableError():
+                if link.location in (None, location):
+                    return True
+    return False
 
 
 def to_traceback(error: BaseException) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from agentkit.clock import LATEST_MS, to_ms
+from agentkit.clock import EARLIEST_MS, LATEST_MS, to_ms
 from agentkit.errors import AgentKitError
 from agentkit.ids import IdSource
 from agentkit.jobs.dispatch import RunResult
@@ -76,7 +76,7 @@ def _reason(error: BaseException) -> str:
 def _next_row(row: JobRow, result: RunResult, *, ids: IdSource, now_ms: int, options: AgentOptions) -> JobRow | None:
     match result.outcome:
         case RescheduleAt(moment=moment, payload=payload):
-            due_ms = min(to_ms(moment), LATEST_MS)
+            due_ms = max(EARLIEST_MS, min(to_ms(moment), LATEST_MS))
             text = row.payload
             if payload is not SAME:
                 text = to_text(payload, "payload", limit=options.max_payload_bytes, quota="max_payload_bytes")

@@ -345,21 +345,34 @@ class Session:
             yield
             return
         self._lock = self._lock or asyncio.Lock()
-        async with self._lock:
-            transaction = self._active = Transaction(self)
-            assert self.host is not None
-            try:
-                # What was on its way when the block began must be what it reads.
-                await self.settle()
-                with context.entered(self.host, transaction=transaction):
-                    yield
-                await self._flush(transaction)
-            finally:
-                transaction.is_open = False
-                self._active = None
+        await self._lock.acquire()
+        transaction = self._active = Transaction(self)
+        assert self.host is not None
+        try:
+            # What was on its way when the block began must be what it reads.
+            await self.settle()
+            with context.entered(self.host, transaction=transaction):
+                yield
+            await self._flush(transaction)
+        finally:
+            self._end(transaction)
         # Without the lock: what follows may want a block of its own.
         for follow in transaction.afterwards:
             await follow()
+
+    def _end(self, transaction: Transaction) -> None:
+        transaction.is_open = False
+        if self._active is transaction:
+            self._active = None
+        if transaction.holds_lock:
+            transaction.holds_lock = False
+            assert self._lock is not None
+            self._lock.release()
+
+    def end_abandoned(self) -> None:
+        """End a block whose code was abandoned inside it, so that others get their turn."""
+        if self._active is not None and any(work.abandoned for work in self._active.works):
+            self._end(self._active)
 
     async def _flush(self, transaction: Transaction) -> None:
         transaction.is_open = False

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
+from agentkit.context import frames
 from agentkit.store.store import Batch
 
 if TYPE_CHECKING:
@@ -23,9 +24,11 @@ class Transaction:
         foreign: What other code has changed since the block began.
         is_open: Whether code in it still belongs to it.
         afterwards: What to do once it is committed.
+        holds_lock: Others wait for its end.
+        works: The work it is part of; abandoned, they end it.
     """
 
-    __slots__ = ("afterwards", "batch", "foreign", "is_open", "reads", "session")
+    __slots__ = ("afterwards", "batch", "foreign", "holds_lock", "is_open", "reads", "session", "works")
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -33,6 +36,8 @@ class Transaction:
         self.reads: set[Token] = set()
         self.foreign: set[Token] = set()
         self.is_open = True
+        self.holds_lock = True
+        self.works = [frame.work for frame in frames() if frame.work is not None]
         self.afterwards: list[Callable[[], Awaitable[None]]] = []
 
     def conflicts(self) -> list[str]:

@@ -177,7 +177,7 @@ class GroupWriter:
         """Drop what no commit has begun with, as a kill would."""
         entries, self._open = self._open, []
         for entry in entries:
-            entry.error = StoreUnavailableError(f"{self._location}: the process was killed")
+            entry.error = StoreUnavailableError(f"{self._location}: the process was killed", self._location)
             entry.settle()
             if isinstance(entry, Call):
                 entry.future.exception()  # seen: whoever waited is being cancelled
@@ -291,4 +291,4 @@ def concerns_all(error: Exception) -> bool:
 def unavailable(location: str, error: Exception) -> StoreUnavailableError:
     """Turn SQLite's error into one that says what to do."""
     name = getattr(error, "sqlite_errorname", "").removeprefix("SQLITE_").split("_")[0].lower()
-    return StoreUnavailableError(f"{location}: {_ADVICE.get(name, str(error))}")
+    return StoreUnavailableError(f"{location}: {_ADVICE.get(name, str(error))}", location)

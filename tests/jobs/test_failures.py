@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentkit import AgentOptions, Capability, JobContext, RescheduleAt, RetryPolicy, YieldNow
-from agentkit.errors import FencedError, StoreError, StoreUnavailableError
+from agentkit.errors import AgentGoneError, FencedError, RuntimeClosedError, StoreUnavailableError
 from agentkit.host import AgentContext
 from agentkit.jobs.failures import is_memory_limit, is_platform, to_traceback
 from tests.jobs.worker import START, Script, Start, Worker, at, history
@@ -387,17 +387,21 @@ def test_memory_limit_is_told_by_type_along_the_causes(error: BaseException, exp
 @pytest.mark.parametrize(
     ("error", "expected"),
     [
-        (StoreError("x"), True),
+        (StoreUnavailableError("x", "here"), True),
+        (StoreUnavailableError("x"), True),
+        (StoreUnavailableError("x", "elsewhere"), False),
         (_caused_by(ValueError(), FencedError("Worker/ada")), True),
-        (ExceptionGroup("several", [StoreError("x")]), True),
-        (ValueError("StoreError"), False),
+        (FencedError("Worker/bob"), False),
+        (ExceptionGroup("several", [AgentGoneError("Worker/ada", "x")]), True),
+        (RuntimeClosedError("another one"), False),
+        (ValueError("StoreUnavailableError"), False),
         (ConnectionError(), False),
     ],
     ids=repr,
 )
 def test_platform_failure_is_told_by_type_along_the_causes(error: BaseException, expected: bool) -> None:
-    """Likewise for failures of the platform."""
-    assert is_platform(error) is expected
+    """Likewise for failures of the platform: our own, not another store's or another agent's."""
+    assert is_platform(error, agent="Worker/ada", location="here", is_closing=False) is expected
 
 
 def test_causes_that_form_a_ring_end() -> None:
