@@ -51,6 +51,7 @@ class Intent:
         leading: Words dropped at the start of a task without framing: "to".
         dangling: Words dropped at its end: "at".
         elisions: Links that are written together with the task's first word: "d'".
+        past_closings: Last words of a sentence that make it a statement about the past: "ました".
         past_ending: Ending of verbs in the past: "ed".
         fillers: Words that may stand between two timing phrases.
     """
@@ -89,6 +90,7 @@ class Intent:
     leading: frozenset[str] = frozenset()
     dangling: frozenset[str] = frozenset()
     elisions: tuple[str, ...] = ()
+    past_closings: frozenset[str] = frozenset()
     past_ending: str = ""
     fillers: frozenset[str] = frozenset({",", "-", "–", "—", "(", ")"})
 
@@ -120,7 +122,7 @@ _PATTERN_FIELDS = (
     "instructions",
     "occasions",
 )
-_SET_FIELDS = ("past", "managed", "joiners", "waiting", "conditions", "bounds", "recurring", "fillers", "links")
+_SET_FIELDS = ("past", "past_closings", "managed", "joiners", "waiting", "conditions", "bounds", "recurring", "fillers", "links")
 
 
 def make_language(

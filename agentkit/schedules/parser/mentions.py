@@ -14,6 +14,7 @@ from agentkit.schedules.parser.meanings import (
     At,
     Clock,
     DayOffset,
+    Every,
     On,
     Part,
     Period,
@@ -63,9 +64,9 @@ def find_mentions(sentence: Sentence, language: Language) -> list[Mention]:
         found.append(mention)
     kept = [mention for mention in found if _stands(mention, found, sentence, language)]
     for mention in list(kept):
-        number = _number_after(mention, sentence, language)
-        if number is not None:
-            kept.append(number)
+        for number in (_number_after(mention, sentence, language), _dotted_before(mention, items)):
+            if number is not None:
+                kept.append(number)
     return sorted(kept, key=lambda mention: mention.place)
 
 
@@ -173,7 +174,7 @@ def _stands(mention: Mention, found: list[Mention], sentence: Sentence, language
     before = items[mention.place - 1] if mention.place else None
     if before is not None and (
         ("weekday" in item.readings and before.word in language.intent.determiners)
-        or ("number" in before.readings and ("dayparts" in item.readings or "mondays" in item.readings))
+        or (before.readings.keys() & {"number", "dotted"} == {"number"} and ("dayparts" in item.readings or "mondays" in item.readings))
     ):
         return False
     if mention.strength > WEAK:
@@ -218,12 +219,23 @@ def near(sentence: Sentence, first: Mention, second: Mention, language: Language
     return _near(sentence.items, first.place, second.place, language)
 
 
+def _dotted_before(mention: Mention, items: list[Item]) -> Mention | None:
+    """Return the time of "9.45 weekdays"."""
+    place = mention.place - 1
+    dotted = items[place].readings.get("dotted") if place >= 0 else None
+    is_day = isinstance(mention.part, (*DAY_TYPES, On, Every))
+    return Mention(place, At((dotted,)), PLAIN) if isinstance(dotted, Clock) and is_day else None
+
+
 def _number_after(mention: Mention, sentence: Sentence, language: Language) -> Mention | None:
     """Return the hour of "tomorrow 9", where nothing follows that the number could count."""
     items = sentence.items
     place = mention.place + 1
     if place >= len(items) or not isinstance(mention.part, (*DAY_TYPES, On)) or isinstance(mention.part, After):
         return None
+    dotted = items[place].readings.get("dotted")
+    if isinstance(dotted, Clock):
+        return Mention(place, At((dotted,)), PLAIN)
     following = items[place + 1] if place + 1 < len(items) else None
     counts = following is not None and _is_word(following) and following.word not in language.intent.counted
     counted = counts and following is not None and following.word.endswith("s")

@@ -98,6 +98,13 @@ def every_other_weekday(weekdays: Weekdays) -> Every:
     return Every(unit="week", step=2, weekdays=weekdays)
 
 
+def on_weekday(every: Every | Problem, weekdays: Weekdays) -> Every | Problem | None:
+    """Return "every fortnight on a Sunday"."""
+    if isinstance(every, Problem):
+        return every
+    return replace(every, weekdays=weekdays) if every.unit == "week" and not every.weekdays else None
+
+
 def every_nth_weekday(nth: float, weekdays: Weekdays) -> Every | None:
     """Return "every third Monday", which is every three weeks."""
     return Every(unit="week", step=int(nth), weekdays=weekdays) if nth == int(nth) and nth > 0 else None

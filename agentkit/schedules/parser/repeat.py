@@ -27,6 +27,7 @@ from agentkit.schedules.parser.timing import Timing, day_into_every
 
 _RRULE_DAYS: Final = ("MO", "TU", "WE", "TH", "FR", "SA", "SU")
 _ALL_WEEK: Final = frozenset(range(7))
+_QUARTERS: Final = frozenset({1, 4, 7, 10})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +102,9 @@ def _joined(timing: Timing) -> tuple[Timing, Every] | Problem:
         every = replace(every, weekdays=weekdays, unit=unit)
     if every.weekdays and (every.month_days or every.nth or every.dates) and every.unit != "hour":
         return Problem("Do you mean the days of the week or the days of the month?")
+    ends = -1 in every.month_days or every.workday == -1 or any(nth == -1 for nth, _ in every.nth)
+    if every.unit == "month" and every.months == _QUARTERS and ends:
+        every = replace(every, months=frozenset({3, 6, 9, 12}))
     longest = max((LONGEST_MONTH[month] for month in every.months), default=31)
     if any(day > longest for day in every.month_days):
         return Problem("Those months have no such day. Which dates do you mean?")

@@ -144,7 +144,8 @@ def _plain_kind(items: list[Item], words: list[Item], place: int, language: Lang
         return "command"
     if match_length(words, place, beginnings["statements"]) or _is_contraction(items, words[place]):
         return "statement"
-    if _has_subject(words, place, language):
+    last = next((item.word for item in reversed(words) if item.word not in _ENDS), "")
+    if _has_subject(words, place, language) or last in language.intent.past_closings:
         return "statement"
     early = words[place + 1 : place + 5] if leads else words[place + 1 : place + 3]
     if any(item.word in language.intent.past for item in early):

@@ -28,7 +28,7 @@ _TOKEN: Final = re.compile(
         (?!(?:the|this|my|our|pm|am|mins?|minutes?|hours?|hrs?)\b)[^\W\d_]{2,20}\s(?:street|road|avenue|ave|lane|boulevard|blvd)\b
         | \d{1,3}(?:st|nd|rd|th)\s(?:street|avenue|ave|floor|grade|birthday|anniversary|edition|chapter|season)\b )
   | (?P<link> https?://\S+ | [a-z0-9_.+-]{1,64}@[a-z0-9-]{1,64}\.[a-z0-9.-]+
-        | \#\d+ | \$\s?\d[\d.,]* | \d[\d.,]{0,20}\s?[%€£$] | [€£]\s?\d[\d.,]* )
+        | [a-z_]{2,30}[-_]\d{4}-\d{2}-\d{2}\S{0,30} | \#\d+ | \$\s?\d[\d.,]* | \d[\d.,]{0,20}\s?[%€£$] | [€£]\s?\d[\d.,]* )
   | (?P<iso> \d{4}-\d{1,2}-\d{1,2} (?: [Tt]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:[Zz]|[+-]\d{2}:?\d{2})? )? (?!\d) )
   | (?P<ymd> \d{4}[/.]\d{1,2}[/.]\d{1,2} (?!\d) )
   | (?P<date> \d{1,2}(?P<separator>[/.-])\d{1,2}(?P=separator)(?:\d{4}|\d{2}) (?![\d:]) )

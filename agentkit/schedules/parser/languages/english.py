@@ -101,7 +101,6 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "on|by|for|due <monthday>", lambda day: phrases.on(day)),
     ("said", "on|by the? <ordinal>", lambda day: phrases.on(days.day_of_month(day))),
     ("said", "on the? <monthdays>", recurrences.month_days),
-    ("said", "on|by the? last day", recurrences.last_month_day),
     ("said", "at|by|on|before <day>", phrases.on),
     ("said", "in|during|throughout|within <months>", lambda span: span),
     ("said", "in|during|throughout early? <month>", days.one_month),

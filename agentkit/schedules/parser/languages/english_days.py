@@ -30,6 +30,7 @@ NUMBERS: Final[tuple[Rule, ...]] = (
 
 AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "<number> -? <unit>", amounts.duration),
+    ("duration", "<number> more <unit>", amounts.duration),
     ("duration", "a? few|several <unit>", lambda _: Problem("How long from now exactly?")),
     ("duration", "<article> <unit>", lambda _, unit: amounts.one(unit)),
     ("duration", "another <unit>", amounts.one),

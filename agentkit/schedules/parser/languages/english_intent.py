@@ -56,7 +56,7 @@ INTENT: Final = Intent(
         "i|we have|has|had got to",
         "i've|we've got to",
         "i'm|i am going|supposed|meant to",
-        "i was wondering|hoping if? you? could|can|would?",
+        "i|i'm|we was|were|am|is|are? wondering|hoping|thinking maybe|perhaps|if|that? you|u? could|can|would|might?",
         "if you could|can|would",
         "todo|to-do|task|memo|note",
         "to do",
@@ -115,6 +115,8 @@ INTENT: Final = Intent(
             "lyrics|script|function|program|regex|riddle"
         ),
         "sing|recite|google",
+        "recommend|suggest me|us|a|an|some|something|the",
+        "find me|us a|an|some|the|good",
         "let's|lets see|say|suppose",
         "i wonder|wondered",
         "just curious|wondering|asking",
