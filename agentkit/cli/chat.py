@@ -20,19 +20,23 @@ import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from zoneinfo import ZoneInfo
 
 from agentkit.agent import Agent
 from agentkit.cli.console import Console
 from agentkit.cli.local_zone import local_zone
 from agentkit.cli.store_option import add_json, add_store
+from agentkit.errors import ConfigurationError
 from agentkit.options import AgentOptions
 from agentkit.runtime import Runtime
 from agentkit.schedules.chat import SchedulingChat
 from agentkit.schedules.chat_text import one_line
 from agentkit.schedules.schedule import Schedule
 from agentkit.schedules.wall_clock import zone_named
+
+if TYPE_CHECKING:
+    from agentkit.schedules.parser import ScheduleModel
 
 _LEAVING: Final = frozenset({"/quit", "/exit", "/q", "quit", "exit", "bye"})
 #: A reminder later than this says so.
@@ -41,10 +45,11 @@ _LATE: Final = timedelta(seconds=10)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terminal:
-    """What the bot is given: where to show reminders, and the zone the user asked for."""
+    """What the bot is given: where to show reminders, the zone the user asked for, and who helps to read requests."""
 
     console: Console
     timezone: str | None
+    model: ScheduleModel | None
 
 
 class ReminderChat(Agent):
@@ -57,7 +62,7 @@ class ReminderChat(Agent):
 
     async def say(self, text: str) -> str:
         """Answer one line."""
-        return await SchedulingChat(self, self.remind, self.deps.timezone).reply(text)
+        return await SchedulingChat(self, self.remind, self.deps.timezone, model=self.deps.model).reply(text)
 
     async def zone(self) -> str:
         """Return the zone times are read in."""
@@ -78,6 +83,11 @@ def add_arguments(parser: ArgumentParser) -> None:
     add_store(parser)
     parser.add_argument("--name", default="me", help="whose reminders; each name has its own (default: me)")
     parser.add_argument("--timezone", metavar="ZONE", help="IANA name (default: this machine's)")
+    parser.add_argument(
+        "--model",
+        metavar="NAME",
+        help="a model to read what the rules can't (OPENAI_API_KEY, OPENAI_BASE_URL); auto: the one in AGENTKIT_MODEL",
+    )
     parser.add_argument(
         "--linger", type=_seconds, default=0.0, metavar="SECONDS", help="stay so long after the end of piped input"
     )
@@ -105,7 +115,7 @@ def run(options: Namespace) -> int:
 
 
 async def _chat(options: Namespace, console: Console) -> None:
-    terminal = Terminal(console=console, timezone=options.timezone)
+    terminal = Terminal(console=console, timezone=options.timezone, model=_model(options.model, console))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -116,6 +126,22 @@ async def _chat(options: Namespace, console: Console) -> None:
         console.note(f"Reminders are kept in {runtime.store.location}; times are in {await bot.zone()}.")
         console.note('Say what to remind you of, and when. "help" shows examples, "/quit" leaves.')
         await _until(stop, _converse(bot, console, linger=options.linger))
+
+
+def _model(name: str | None, console: Console) -> ScheduleModel | None:
+    """Return the model that is asked for; where it can't be had, the chat says so and goes by rules alone."""
+    if name is None:
+        return None
+    from agentkit.schedules.parser.parser import model_for
+
+    try:
+        model = model_for(name)
+    except ConfigurationError as error:
+        console.note(f"Requests are read by rules alone: {one_line(str(error))}.")
+        return None
+    if model is None:
+        console.note("Requests are read by rules alone: neither OPENAI_API_KEY nor OPENAI_BASE_URL is set.")
+    return model
 
 
 async def _converse(bot: ReminderChat, console: Console, *, linger: float) -> None:

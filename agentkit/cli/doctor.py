@@ -17,7 +17,7 @@ from typing import Final, Literal
 from agentkit.cli.local_zone import local_zone
 from agentkit.cli.output import print_json
 from agentkit.cli.store_option import add_json, add_store, location_of, view
-from agentkit.errors import AgentKitError
+from agentkit.errors import AgentKitError, ConfigurationError
 from agentkit.schedules.chat_text import one_line
 
 # Upserts and window functions came with 3.24 and 3.25, `returning` with 3.35.
@@ -59,7 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the checks; returns the exit code."""
-    checks = [*_python(), *_libraries(), *_zones(), *_extras(), *_store(options.store)]
+    checks = [*_python(), *_libraries(), *_zones(), *_extras(), *_model(), *_store(options.store)]
     if options.json:
         print_json([asdict(check) for check in checks])
     else:
@@ -128,14 +128,29 @@ def _extras() -> Iterator[Check]:
         else:
             shown = ", ".join(f"{name} {number}" for name, number in found.items())
             yield Check(name=f"extra {extra}", state="ok", found=shown)
-    if find_spec(_EXTRAS["model"][0]) is None:
+
+
+def _model() -> Iterator[Check]:
+    """Say what the environment tells of a model; neither the key nor a password in the URL is shown."""
+    from agentkit.schedules.parser.settings import is_configured, settings_for
+
+    named = os.environ.get("AGENTKIT_MODEL")
+    if not is_configured():
+        found = "OPENAI_API_KEY and OPENAI_BASE_URL are not set"
+        fix = "only if a language model should read what the rules can't: set OPENAI_API_KEY"
+        yield Check(name="model", state="missing", found=found, fix=fix)
         return
-    is_set = bool(os.environ.get("OPENAI_API_KEY"))
+    try:
+        settings = settings_for(named or "unnamed")
+    except ConfigurationError as error:
+        yield Check(name="model", state="warning", found=str(error), fix="correct OPENAI_BASE_URL")
+        return
+    key = "OPENAI_API_KEY is set" if settings.api_key else "without a key"
     yield Check(
-        name="OPENAI_API_KEY",
-        state="ok" if is_set else "missing",
-        found="set" if is_set else "not set",
-        fix="" if is_set else "only if a language model should read what the rules can't",
+        name="model",
+        state="ok",
+        found=f"{named or 'none named'}, at {settings.place}, {key}",
+        fix="" if named else "name one with --model NAME, or set AGENTKIT_MODEL",
     )
 
 

@@ -6,20 +6,21 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from agentkit.clock import SystemClock
-from agentkit.errors import AgentKitError, ScheduleError
+from agentkit.errors import AgentKitError, ParseError, ScheduleError
 
 if TYPE_CHECKING:
     from agentkit.json_value import JsonValue
-    from agentkit.schedules.parser import ParsedSchedule
+    from agentkit.schedules.parser import ParsedSchedule, ScheduleParser
 
 UNDERSTOOD = 0
+NO_ANSWER = 1
 MISTAKE = 2
 NEEDS_ANSWER = 3
 SHOWN_RUNS = 3
@@ -34,6 +35,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timezone", metavar="ZONE", default="UTC", help="IANA name of the user's zone (UTC)")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
+        "--model",
+        metavar="NAME",
+        help="a model to read what the rules can't (OPENAI_API_KEY, OPENAI_BASE_URL); auto: the one in AGENTKIT_MODEL",
+    )
+    parser.add_argument(
         "--batch",
         metavar="FILE",
         help="read JSON lines with id, text, now and tz, and print one line for each; - is stdin",
@@ -41,13 +47,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Run the command and return its exit code: 0 understood, 2 a mistake in the call, 3 a question to answer."""
+    """Run the command and return its exit code.
+
+    0 is understood, 1 no answer from the model, 2 a mistake in the call, 3 a question to answer.
+    """
     try:
         if arguments.batch is not None:
-            return _run_batch(arguments.batch)
+            return _run_batch(arguments)
         if arguments.text is None:
             return _mistake("nothing to parse; give a text in quotes, or --batch FILE")
         return _run_one(arguments)
+    except ParseError as error:
+        print(f"agentkit parse: {printable(str(error))}", file=sys.stderr)
+        return NO_ANSWER
     except (AgentKitError, OSError, UnicodeDecodeError) as error:
         return _mistake(str(error))
     except BrokenPipeError:
@@ -59,7 +71,7 @@ def _run_one(arguments: argparse.Namespace) -> int:
 
     zone = zone_named(arguments.timezone)
     now = SystemClock().now() if arguments.now is None else moment_of(arguments.now, zone)
-    plan = _parse(arguments.text, now, arguments.timezone)
+    plan = asyncio.run(_parser(arguments.model).parse(arguments.text, now=now, timezone=arguments.timezone))
     if arguments.json:
         print(json.dumps(record_of(plan, arguments.timezone), ensure_ascii=False))
     else:
@@ -67,8 +79,13 @@ def _run_one(arguments: argparse.Namespace) -> int:
     return UNDERSTOOD if plan.question is None else NEEDS_ANSWER
 
 
-def _run_batch(name: str) -> int:
+def _run_batch(arguments: argparse.Namespace) -> int:
+    name = arguments.batch
     lines = sys.stdin if name == "-" else Path(name).read_text(encoding="utf-8").splitlines()
+    return asyncio.run(_answer_lines(name, lines, _parser(arguments.model)))
+
+
+async def _answer_lines(name: str, lines: Iterable[str], parser: ScheduleParser) -> int:
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -80,15 +97,21 @@ def _run_batch(name: str) -> int:
         from agentkit.schedules.wall_clock import zone_named
 
         now = moment_of(str(now_text), zone_named(str(timezone)))
-        plan = _parse(str(text), now, str(timezone))
-        print(json.dumps({"id": identity, **record_of(plan, str(timezone))}, ensure_ascii=False))
+        failure: dict[str, JsonValue] = {}
+        try:
+            plan = await parser.parse(str(text), now=now, timezone=str(timezone))
+        except ParseError as error:
+            # One answer that a model couldn't give is no reason to give none: the rules have a question.
+            plan = await _parser(None).parse(str(text), now=now, timezone=str(timezone))
+            failure = {"error": printable(str(error))}
+        print(json.dumps({"id": identity, **record_of(plan, str(timezone)), **failure}, ensure_ascii=False))
     return UNDERSTOOD
 
 
-def _parse(text: str, now: datetime, timezone: str) -> ParsedSchedule:
-    from agentkit.schedules.parser import parse_schedule
+def _parser(model: str | None) -> ScheduleParser:
+    from agentkit.schedules.parser import ScheduleParser
 
-    return asyncio.run(parse_schedule(text, now=now, timezone=timezone))
+    return ScheduleParser(model)
 
 
 def moment_of(text: str, zone: ZoneInfo) -> datetime:

@@ -1,4 +1,4 @@
-"""A conversation about schedules, by rules alone: what ``agentkit chat`` and bots answer with.
+"""A conversation about schedules, by rules first: what ``agentkit chat`` and bots answer with.
 
 A message goes through ``chat_commands`` (what kind it is) and ``chat_decisions`` (what to do about it); here that is
 carried out, together with what is remembered, in one transaction.
@@ -16,6 +16,7 @@ from agentkit.schedules import chat_replies as replies
 from agentkit.schedules.callbacks import Callback
 from agentkit.schedules.chat_decisions import decide
 from agentkit.schedules.chat_memory import Memory, memory_from_json
+from agentkit.schedules.chat_model import ModelReader, assisted
 from agentkit.schedules.chat_schedules import is_same, request_of, runs_too_often
 from agentkit.schedules.chat_targets import Entry
 from agentkit.schedules.chat_text import one_line, several_lines
@@ -25,7 +26,7 @@ from agentkit.schedules.schedule import Schedule
 from agentkit.schedules.wall_clock import zone_named
 
 if TYPE_CHECKING:
-    from agentkit.schedules.parser import ParsedSchedule
+    from agentkit.schedules.parser import ParsedSchedule, ScheduleModel, ScheduleParser
 
 _TRIES: Final = 5
 
@@ -73,6 +74,7 @@ class SchedulingChat:
         max_schedules: int = 50,
         min_interval: int = 60,
         max_characters: int = 10_000,
+        model: ScheduleModel | str | None = None,
     ) -> None:
         """Put a chat together; nothing is read or written yet.
 
@@ -83,9 +85,12 @@ class SchedulingChat:
             max_schedules: How many there may be at a time.
             min_interval: Seconds between the runs of a recurring one, at least.
             max_characters: Longest message that is read.
+            model: Reads requests that the rules would have to ask about; as for ``ScheduleParser``. While it can't be
+                reached, the chat works by rules alone.
 
         Raises:
             ScheduleError: The zone is unknown.
+            ConfigurationError: A model is named that has no key, or its libraries aren't installed.
         """
         if timezone is not None:
             zone_named(timezone)
@@ -95,6 +100,7 @@ class SchedulingChat:
         self._max_schedules = max_schedules
         self._min_interval = timedelta(seconds=min_interval)
         self._max_characters = max_characters
+        self._parser = None if model is None else _parser_with(model)
         name = callback if isinstance(callback, str) else callback.__name__
         self._prefix = f"chat:{name}:"
         self._memory_key = f"agentkit.chat.{name}"
@@ -112,23 +118,25 @@ class SchedulingChat:
         words = several_lines(text).strip()
         if not words:
             return replies.EMPTY
+        reader = ModelReader(self._parser)
         for _ in range(_TRIES):
             try:
-                return await self._answer(words)
+                return await self._answer(words, reader)
             except TransactionConflictError:
                 continue  # a reminder fired meanwhile
             except Refused as refusal:
                 return str(refusal)
         return replies.BUSY
 
-    async def _answer(self, words: str) -> str:
+    async def _answer(self, words: str, reader: ModelReader) -> str:
         # Decided outside of the transaction, which others of the agent wait for.
         view = await self._look()
-        decision = await decide(words, view, self._parse)
+        decision = await assisted(await decide(words, view, self._parse), words, view, reader.read)
         async with self._agent.transaction():
             seen = await self._look()
             if replace(seen, now=view.now) != view:
-                view, decision = seen, await decide(words, seen, self._parse)
+                view = seen
+                decision = await assisted(await decide(words, view, self._parse), words, view, reader.recall)
             return await self._carry_out(decision, view)
 
     async def _look(self) -> View:
@@ -246,3 +254,9 @@ class SchedulingChat:
     async def _runs(self, entry: Entry, count: int) -> list[datetime]:
         runs: list[datetime] = await self._agent.scheduler.next_runs(entry.schedule.id, count)
         return runs
+
+
+def _parser_with(model: ScheduleModel | str) -> ScheduleParser:
+    from agentkit.schedules.parser import ScheduleParser
+
+    return ScheduleParser(model)
