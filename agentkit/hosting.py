@@ -21,7 +21,7 @@ from agentkit.errors import (
 )
 from agentkit.host import DurableObject
 from agentkit.lifecycle import Lifecycle
-from agentkit.store.session import Session
+from agentkit.store.session import EVICTED, Session
 from agentkit.store.store import Activated, AgentId, Batch, Owner, Store
 from agentkit.tasks import TaskSet
 
@@ -387,3 +387,5 @@ class Hosting:
         self._wakeups.forget(lifecycle)
         self._wakeups.cold(lifecycle.session.row.alarm_ms)
         lifecycle.stir()
+        if lifecycle.session.gone == EVICTED and lifecycle.is_idle:
+            lifecycle.take_apart()

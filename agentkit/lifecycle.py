@@ -64,9 +64,9 @@ class Lifecycle:
         self._stirred: asyncio.Event | None = None
         self.tracked = TrackedWork(self)
         self._loop = asyncio.get_running_loop()
-        self._scope = Scope(self, HOST)
-        self.jobs = self._scope.jobs
-        self.storage = self._scope.storage
+        scope = Scope(self, HOST)
+        self.jobs = scope.jobs
+        self.storage = scope.storage
         self._dispatcher = Dispatcher(
             self.session,
             clock=self.clock,
@@ -112,7 +112,7 @@ class Lifecycle:
 
     def transaction(self) -> Any:
         """See ``Scope.transaction``."""
-        return self._scope.transaction()
+        return self.session.transaction()
 
     @asynccontextmanager
     async def keep_alive(self) -> AsyncIterator[None]:
@@ -283,6 +283,15 @@ class Lifecycle:
                 await self._guarded("on_evict", capability.on_evict)
         if self.session.gone is None:
             await self.session.commit(Batch(), release=True).wait()
+
+    def take_apart(self) -> None:
+        """Let go of what leads back here, so that an instance that has left is freed as soon as nobody uses it.
+
+        The garbage collector would find it in the end, at ten times the price.
+        """
+        self.session.let_go()
+        self._capabilities = {}
+        del self.host, self.alarm, self.tracked
 
     def abandon(self, reason: str) -> None:
         """Take the right to write away, at once."""

@@ -274,7 +274,7 @@ class Runtime:
         lifecycle = hosting.live.get(self._agent(cls, name))
         if lifecycle is None:
             return False
-        await lifecycle.until(lambda: lifecycle.is_resting or lifecycle.session.gone is not None)
+        await lifecycle.until(lambda: lifecycle.session.gone is not None or lifecycle.is_resting)
         await hosting.evict(lifecycle)
         return True
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
+import weakref
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -35,11 +36,21 @@ class Signature:
 class Callbacks:
     """The callbacks of one Scheduler: a mapping of names, or the methods of a host."""
 
-    __slots__ = ("_host", "_named")
+    __slots__ = ("_host_reference", "_named")
 
     def __init__(self, named: Mapping[str, Callback] | None = None, host: object | None = None) -> None:
         self._named = named or {}
-        self._host = host
+        # Weak: the host owns its Scheduler, and the two must not keep each other alive.
+        self._host_reference = None if host is None else weakref.ref(host)
+
+    @property
+    def _host(self) -> object | None:
+        return None if self._host_reference is None else self._host_reference()
+
+    @property
+    def on_error(self) -> Callback | None:
+        """The host's own hook for errors."""
+        return getattr(self._host, "on_error", None)
 
     def get(self, name: str) -> Callback | None:
         """Return a callback, or None if it is gone."""
@@ -122,6 +133,10 @@ async def call(callback: Callback, arguments: tuple[object, ...]) -> None:
 def signature(callback: Callback) -> Signature:
     """Return what a callback takes; looked at once a function."""
     function = getattr(callback, "__func__", callback)
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        raise ScheduleError(
+            f"callback {function.__qualname__} is a generator, which would never run; write a coroutine"
+        )
     return _signature(function, hasattr(callback, "__self__"))
 
 

@@ -105,9 +105,10 @@ class ScheduleRunner:
     async def failed(self, context: JobContext, error: Exception) -> RescheduleAt | None:
         """Tell of a run that failed for good; a recurring schedule goes on."""
         self._tell("schedule:error", context, {"error": type(error).__name__})
-        if self._on_error is not None:
+        on_error = self._on_error or self._callbacks.on_error
+        if on_error is not None:
             try:
-                await self._on_error(error)
+                await on_error(error)
             except Exception:
                 logger.exception("on_error raised")
         record = Record(**context.job.payload)

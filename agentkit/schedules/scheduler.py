@@ -66,7 +66,7 @@ class Scheduler(Capability):
         self._callbacks = Callbacks(callbacks, host)
         self._retry = retry or RetryPolicy()
         self._hung_timeout = duration_of(hung_timeout, "hung_timeout")
-        self._on_error: OnError | None = on_error or getattr(host, "on_error", None)
+        self._on_error: OnError | None = on_error
         self._options = options or AgentOptions()
         self._warned: frozenset[str] = frozenset()
         self._made_runner: ScheduleRunner | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -137,7 +138,7 @@ def _loaded(connection: sqlite3.Connection, found: list[tuple[Lease, AgentRow]])
     keys = json.dumps([lease.key for lease, _ in found])
     jobs: dict[int, list[JobRow]] = {}
     for key, *job in connection.execute(_JOBS, (keys,)):
-        jobs.setdefault(key, []).append(JobRow(*job))
+        jobs.setdefault(key, []).append(_job(*job))
     states = dict(connection.execute(_STATES, (keys,)).fetchall())
     loaded = []
     for lease, row in found:
@@ -145,6 +146,13 @@ def _loaded(connection: sqlite3.Connection, found: list[tuple[Lease, AgentRow]])
         interrupted, row.running = row.running, _first(own)
         loaded.append(Activated(lease, row, own, states.get(lease.key), interrupted))
     return loaded
+
+
+def _job(due_ms: int, run_id: str, id: str, owner: str, function: str, *rest: Any) -> JobRow:
+    """Build a row whose text is shared where many rows have the same."""
+    if id == run_id:
+        id = run_id
+    return JobRow(due_ms, run_id, id, sys.intern(owner), sys.intern(function), *rest)
 
 
 def _first(jobs: list[JobRow]) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from agentkit.store.store import JobRow
@@ -19,7 +18,9 @@ class JobTable:
         self._heap = list(self._rows.values())
         heapq.heapify(self._heap)
         self._exclusive = sum(row.exclusive for row in self._rows.values())
-        self._owned = Counter(row.owner for row in self._rows.values())
+        self._owned: dict[str, int] = {}
+        for row in self._rows.values():
+            self._owned[row.owner] = self._owned.get(row.owner, 0) + 1
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -33,7 +34,7 @@ class JobTable:
 
     def count(self, owner: str) -> int:
         """Return how many jobs an owner has."""
-        return self._owned[owner]
+        return self._owned.get(owner, 0)
 
     def apply(self, changes: dict[str, JobRow | None]) -> None:
         """Put the rows, and drop those that are None."""
@@ -49,7 +50,7 @@ class JobTable:
         if row is not None:
             self._rows[job_id] = row
             self._exclusive += row.exclusive
-            self._owned[row.owner] += 1
+            self._owned[row.owner] = self._owned.get(row.owner, 0) + 1
             heapq.heappush(self._heap, row)
         if len(self._heap) > 2 * len(self._rows) + 64:
             self._heap = list(self._rows.values())

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from agentkit.host import DurableObject
 
 _STATE = (STATE_SCOPE, "")
+#: Why an instance that left in good order can't write any more.
+EVICTED = "it was evicted"
 
 
 def _ignore(_: Session) -> None:
@@ -90,6 +92,11 @@ class Session:
     def agent(self) -> AgentId:
         """Whose session this is."""
         return self.lease.agent
+
+    def let_go(self) -> None:
+        """Drop the links to an instance that has left; nothing can be written any more."""
+        self.host = None
+        self.on_change = self.on_lost = _ignore
 
     # --- who may write
 
@@ -152,7 +159,7 @@ class Session:
         if not self.is_starting:
             self.row.crash_strikes = 0
         if release:
-            self.gone = "it was evicted"
+            self.gone = EVICTED
         self._open = batch
         self._last = self.store.commit(self.lease, self.row, batch, release=release, settled=self._settled)
         self.on_change(self)
@@ -173,7 +180,7 @@ class Session:
     def _settled(self, error: BaseException | None) -> None:
         if self._last is not None and self._last.is_settled:
             self._open = None
-        if error is not None and (self.gone is None or self.gone == "it was evicted"):
+        if error is not None and (self.gone is None or self.gone == EVICTED):
             self.gone = f"a commit failed ({error})"
             self.on_lost(self)
 

@@ -87,7 +87,7 @@ class Commit:
         for future in self.waiters:
             _end(future, None, self.error)
         # An agent keeps its last commit: it must not keep what that wrote.
-        self.waiters, self.batch, self.change = [], _NOTHING, None
+        self.waiters, self.batch, self.change, self.settled = [], _NOTHING, None, None
 
 
 class Call:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
@@ -141,6 +142,12 @@ ZONE_VOCABULARY: Final[dict[str, dict[str, object]]] = {
     "city": {**_flat(_CITIES), **{word: Zone(name) for word, name in _NAMED.items()}},
     "abbreviation": {**_flat(_ABBREVIATIONS), **{word: Zone() for word in _OWN}},
 }
+
+
+def with_zones(vocabulary: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
+    """Return a vocabulary with the zones every language knows, besides those it names itself."""
+    named = {kind: {**words, **vocabulary.get(kind, {})} for kind, words in ZONE_VOCABULARY.items()}
+    return {**vocabulary, **named}
 
 
 @cache

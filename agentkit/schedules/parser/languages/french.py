@@ -14,18 +14,20 @@ from agentkit.schedules.parser.languages.shared import (
     one_day,
 )
 from agentkit.schedules.parser.meanings import (
+    Clock,
     DayOffset,
     Duration,
     Every,
     Past,
     Period,
+    Problem,
     Several,
     Starting,
     Unit,
     Until,
 )
 from agentkit.schedules.parser.word_lists import word_set
-from agentkit.schedules.parser.zones import ZONE_VOCABULARY
+from agentkit.schedules.parser.zones import with_zones
 
 NUMBERS: Final[tuple[Rule, ...]] = (
     ("number", "<tens> - <number>", amounts.add),
@@ -46,6 +48,13 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "<number> <daykind>", lambda count, _: amounts.workdays(count)),
     ("time", "<number> h <number>", amounts.exact_clock),
     ("time", "<number> h", amounts.exact_clock),
+    ("time", "midi et demi|demie", lambda: Clock(12, 30, exact=True)),
+    ("time", "midi et quart", lambda: Clock(12, 15, exact=True)),
+    ("time", "midi moins le quart", lambda: Clock(11, 45, exact=True)),
+    ("time", "minuit et demi|demie", lambda: Clock(0, 30, exact=True)),
+    ("said", "de|entre <number> h et|à <number> h", amounts.window),
+    ("said", "de|entre <number> heures? et|à <number> heures", amounts.window),
+    ("duration", "quelques|plusieurs <unit>", lambda _: Problem("Quand exactement ?")),
     ("clock", "à|a|vers|pour|dès <number> heures|heure", amounts.as_clock),
     (
         "clock",
@@ -84,6 +93,9 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("day", "<weekday> ,? le? <day>", days.dated_weekday),
     ("day", "le? dernier jour du mois", lambda: Period("month", 0, end=True)),
     ("months", "<month> à|- <month>", days.month_range),
+    ("months", "<month|months> ,|et|ou <month|months>", days.months_too),
+    ("day", "le? dernier jour de|d' <month>", days.month_end),
+    ("day", "le? <number|ordinal> du mois prochain", days.day_of_next_month),
     ("over", "<weekday|unit> dernier|dernière|passé|passée", lambda _: Past()),
     ("over", "il y a <duration>", lambda _: Past()),
 )
@@ -104,6 +116,7 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "un <weekday> sur deux", recurrences.every_other_weekday),
     ("every", "<number> <weekday> sur deux", lambda _, day: recurrences.every_other_weekday(day)),
     ("every", "<number> jour sur deux", lambda _: Every(unit="day", step=2)),
+    ("every", "<vague> sur deux", lambda _: Every(unit="day", step=2)),
     (
         "every",
         "<duration> sur deux",
@@ -150,6 +163,7 @@ PARTS: Final[tuple[Rule, ...]] = (
         lambda month: days.one_month(month) if isinstance(month, int) else month,
     ),
     ("said", "jusqu'à|jusqu'au|jusque <day|weekday|time>", phrases.until),
+    ("said", "jusqu'à|jusque fin de? <month>", lambda month: Until(days.one_month(month))),
     ("said", "jusqu'à la fin de <month>", lambda month: Until(days.one_month(month))),
     ("said", "jusqu'en <month>", lambda month: Until(days.one_month(month))),
     ("said", "à partir de|du le? <day|weekday>", phrases.starting),
@@ -211,6 +225,7 @@ INTENT: Final = Intent(
     after_managed=word_set("de du des pour à le la les que sur d"),
     determiners=word_set("le la les l' mon ma mes ton ta tes son sa ses notre votre un une des du au"),
     choices=frozenset({"ou"}),
+    limits=word_set("après avant pendant quand si lorsque entre"),
     elisions=("d'", "qu'"),
     glue=frozenset({"à", "de", "et", "pour", "jusqu'à", "en"}),
     leading=frozenset({"que", "et", "de", "puis"}),
@@ -227,4 +242,4 @@ INTENT: Final = Intent(
 @cache
 def french() -> Language:
     """Return French, compiled at its first use."""
-    return make_language("fr", {**VOCABULARY, **ZONE_VOCABULARY}, (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT)
+    return make_language("fr", with_zones(VOCABULARY), (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT)

@@ -76,7 +76,6 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "dix - sept": 17,
         "dix - huit": 18,
         "dix - neuf": 19,
-        "quelques": 3,
         "vingt et un": 21,
         "vingt et une": 21,
         "cent": 100,
@@ -134,6 +133,16 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "annuellement": Every(unit="year"),
     },
     "rate": dict.fromkeys(("de temps en temps", "parfois", "régulièrement"), _HOW_OFTEN),
+    "city": {
+        "londres": Zone("Europe/London"),
+        "moscou": Zone("Europe/Moscow"),
+        "pékin": Zone("Asia/Shanghai"),
+        "genève": Zone("Europe/Zurich"),
+        "bruxelles": Zone("Europe/Brussels"),
+        "montréal": Zone("America/Toronto"),
+        "lisbonne": Zone("Europe/Lisbon"),
+        "le caire": Zone("Africa/Cairo"),
+    },
     "vague": dict.fromkeys(
         ("plus tard", "bientôt", "un jour", "tout à l'heure", "un de ces jours", "à l'occasion"), _WHEN
     ),

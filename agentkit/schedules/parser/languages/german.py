@@ -16,17 +16,19 @@ from agentkit.schedules.parser.languages.shared import (
     one_day,
 )
 from agentkit.schedules.parser.meanings import (
+    At,
     DayOffset,
     Duration,
     Every,
     Past,
     Period,
+    Problem,
     Several,
     Starting,
     Until,
 )
 from agentkit.schedules.parser.word_lists import word_set
-from agentkit.schedules.parser.zones import ZONE_VOCABULARY
+from agentkit.schedules.parser.zones import with_zones
 
 _EVERY: Final = "jede|jeden|jeder|jedes|jedem"
 
@@ -69,6 +71,9 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("time", "<number> uhr <number>", lambda hour, minute: amounts.minutes_past(minute, hour)),
     ("time", "<number> h", amounts.exact_clock),
     ("time", "halb <number>", amounts.half_before),
+    ("time", "<number> minuten? vor halb <number>", lambda minutes, hour: amounts.minutes_to(30 + minutes, hour)),
+    ("time", "<number> minuten? nach halb <number>", lambda minutes, hour: amounts.minutes_to(30 - minutes, hour)),
+    ("duration", "ein? paar|einige|einigen <unit>", lambda _: Problem("Wann genau soll das sein?")),
     ("time", "viertel nach <number>", amounts.quarter_past),
     ("time", "viertel vor <number>", amounts.quarter_to),
     ("time", "dreiviertel <number>", amounts.quarter_to),
@@ -107,6 +112,10 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("day", f"ende {_NEXT} <unit>", lambda unit: days.end_of(days.next_period(unit))),
     ("day", f"{_LAST} tag des monats", lambda: Period("month", 0, end=True)),
     ("months", "<month> bis|- <month>", days.month_range),
+    ("months", "<month|months> ,? und|oder|, <month|months>", days.months_too),
+    ("day", "<weekday> in einer woche", days.week_from),
+    ("day", "<day> in <duration>", lambda day, length: days.shifted(length, day) if day == DayOffset(0) else None),
+    ("day", f"am? {_LAST} tag im? <month>", days.month_end),
     ("monthdays", "<ordinal> und|, <ordinal|monthdays>", days.union),
 )
 
@@ -128,6 +137,8 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", f"{_EVERY} <ordinal> <weekday> im|des|jedes monat|monats", recurrences.nth_weekday_monthly),
     ("every", f"{_EVERY} {_LAST} <weekday> im|des? monat|monats?", recurrences.last_weekday_monthly),
     ("every", f"{_EVERY} <month>", recurrences.every_month_number),
+    ("every", f"{_EVERY} <months>", lambda span: Every(unit="year", months=span.months)),
+    ("said", f"am {_LAST} tag", recurrences.last_month_day),
     ("every", f"{_EVERY} <ordinal> des|im monats|monat", lambda day: recurrences.month_days(days.single(day))),
     (
         "every",
@@ -150,6 +161,8 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "<often> am|pro|die|im|in <unit>", recurrences.rate),
     ("every", "<often> der <unit>", recurrences.rate),
     ("every", "<number> mal am|pro|die|im <unit>", recurrences.rate),
+    ("every", "<often> <every>", recurrences.rate_of),
+    ("every", "<number> mal <every>", recurrences.rate_of),
     ("every", "an <daykind>", recurrences.every_weekday),
     ("every", "<mondays> <part>", lambda kind, part: Every(unit="week", weekdays=kind, part=part)),
     ("every", "<mondays> morgen", lambda kind: Every(unit="week", weekdays=kind, part=MORNING)),
@@ -162,6 +175,8 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
 PARTS: Final[tuple[Rule, ...]] = (
     ("times", "<time|times> ,? und|, <time|times>", amounts.at_more),
     ("times", "<time|number|times> ,? und|, <time>", amounts.at_more),
+    ("times", "<number|time> , <times>", amounts.at_more),
+    ("said", "<said> , <times>", lambda said, times: amounts.at_more(said, times) if isinstance(said, At) else None),
     ("said", "um|gegen|ab|auf <time|number>", amounts.at_one),
     ("said", "um <number|time> und|, <time|number|times>", amounts.at_more),
     ("said", "um|gegen <times>", lambda times: times),
@@ -252,6 +267,7 @@ INTENT: Final = Intent(
         "der die das den dem des mein meine meinen meinem meiner unser unsere dein deine ein eine einen einem einer"
     ),
     choices=frozenset({"oder"}),
+    limits=word_set("nach vor während wenn sobald falls solange zwischen"),
     glue=frozenset({"um", "am", "zu", "und", "bis", "an", "im", "für"}),
     counted=frozenset({"zu", "zum"}),
     leading=frozenset({"zu", "dass", "dann", "und"}),
@@ -269,4 +285,4 @@ INTENT: Final = Intent(
 @cache
 def german() -> Language:
     """Return German, compiled at its first use."""
-    return make_language("de", {**VOCABULARY, **ZONE_VOCABULARY}, (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT)
+    return make_language("de", with_zones(VOCABULARY), (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT)

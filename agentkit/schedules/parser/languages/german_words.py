@@ -165,6 +165,23 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
     "rate": dict.fromkeys(
         ("ab und zu", "hin und wieder", "gelegentlich", "regelmäßig", "von zeit zu zeit", "manchmal"), _HOW_OFTEN
     ),
+    "hint": hints(mornings="weck wecke wecken aufstehen aufwachen frühstück frühstücken", evenings="abendessen"),
+    # "Berliner Zeit"
+    "city": {
+        word: Zone(name)
+        for name, words in {
+            "Europe/Berlin": "berliner deutscher deutsche",
+            "Europe/London": "londoner britischer",
+            "Europe/Paris": "pariser",
+            "Europe/Vienna": "wiener",
+            "Europe/Zurich": "zürcher schweizer",
+            "Europe/Moscow": "moskauer moskau",
+            "Asia/Tokyo": "tokioter tokio",
+            "Asia/Shanghai": "pekinger peking",
+            "America/New_York": "newyorker",
+        }.items()
+        for word in words.split()
+    },
     "often": {"einmal": 1, "zweimal": 2, "dreimal": 3, "viermal": 4, "fünfmal": 5, "zehnmal": 10},
     "vague": dict.fromkeys(
         ("irgendwann", "bald", "später", "demnächst", "nachher", "gleich", "in kürze", "bei gelegenheit"), _WHEN

@@ -21,12 +21,14 @@ from agentkit.schedules.parser.meanings import (
     Every,
     Past,
     Period,
+    Problem,
     Several,
     Starting,
+    Unit,
     Until,
 )
 from agentkit.schedules.parser.word_lists import word_set
-from agentkit.schedules.parser.zones import ZONE_VOCABULARY
+from agentkit.schedules.parser.zones import with_zones
 
 _EVERY: Final = "cada"
 
@@ -41,6 +43,8 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "<number> <unit>", amounts.duration),
     ("duration", "<number> <unit> y media|medio", lambda n, unit: amounts.and_a_half(amounts.duration(n, unit))),
     ("duration", "media|medio <unit>", amounts.half),
+    ("duration", "hora y media", lambda: amounts.and_a_half(amounts.one(Unit("hour")))),
+    ("duration", "unos|unas|varios|varias|algunos|algunas|pocos|pocas <unit>", lambda _: Problem("¿Cuándo exactamente?")),
     ("duration", "un cuarto de <unit>", amounts.quarter),
     ("duration", "<number> cuarto de <unit>", lambda _, unit: amounts.quarter(unit)),
     ("duration", "<number> cuartos de <unit>", lambda _, unit: amounts.three_quarters(unit)),
@@ -87,6 +91,8 @@ CLOCKS: Final[tuple[Rule, ...]] = (
     ("day", "<weekday> ,? <day>", days.dated_weekday),
     ("day", "último|ultimo día|dia del|de mes|este?", lambda: Period("month", 0, end=True)),
     ("months", "<month> a|hasta <month>", days.month_range),
+    ("months", "<month|months> ,|y|o <month|months>", days.months_too),
+    ("day", "último|ultimo día|dia de <month>", days.month_end),
     ("over", "<weekday> pasado", lambda _: Past()),
     ("over", "semana|mes|año pasada|pasado", lambda: Past()),
     ("over", "hace <duration>", lambda _: Past()),
@@ -111,6 +117,11 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "los <weekday|weekdaylist|mondays|daykind>", recurrences.every_weekday),
     ("every", "de <weekdaylist>", recurrences.every_weekday),
     ("every", "<weekday> por medio", recurrences.every_other_weekday),
+    ("every", "un <weekday> sí|si y otro no", recurrences.every_other_weekday),
+    ("every", "<number> <weekday> sí|si y otro no", lambda _, weekday: recurrences.every_other_weekday(weekday)),
+    ("every", "un <weekday> de cada dos", recurrences.every_other_weekday),
+    ("every", "cada dos <mondays>", recurrences.every_other_weekday),
+    ("every", "los días|dias <number> y <number> de cada mes", lambda a, b: recurrences.month_days(days.union(a, b))),
     ("every", "un día|dia sí|si y otro no", lambda: Every(unit="day", step=2)),
     ("every", "día|dia por medio", lambda: Every(unit="day", step=2)),
     ("every", "el? <ordinal> <weekday> de|del cada? mes", recurrences.nth_weekday_monthly),
@@ -150,7 +161,8 @@ PARTS: Final[tuple[Rule, ...]] = (
         "hasta el|la|las? <day|weekday|time|number>",
         lambda end: phrases.until(amounts.as_clock(end) if isinstance(end, int | float) else end),
     ),
-    ("said", "hasta finales|fin de <month>", lambda month: Until(days.one_month(month))),
+    ("said", "hasta <month>", lambda month: Until(days.one_month(month))),
+    ("said", "hasta finales|fin|final de <month>", lambda month: Until(days.one_month(month))),
     ("said", "a partir de|del el|la? <day|weekday>", phrases.starting),
     ("said", "desde|empezando|comenzando el|la? <day|weekday>", phrases.starting),
     ("said", "desde|a partir de? ahora", lambda: Starting(Duration())),
@@ -204,6 +216,10 @@ INTENT: Final = Intent(
         "cuéntame|explica|explícame|traduce|escribe un|una|cómo|qué|el|la?",
     ),
     statements=(
+        (
+            "fui|hice|terminé|llamé|comí|estuve|tuve|salí|compré|pagué|hablé|vi|dormí|llegué|trabajé|jugué|corrí|"
+            "desayuné|cené|olvidé|perdí|fuimos|hicimos"
+        ),
         "yo|él|ella|ellos|ellas|nosotros|ustedes|usted",
         "hasta mañana|luego|pronto",
         "feliz cumpleaños|navidad|año",
@@ -218,6 +234,7 @@ INTENT: Final = Intent(
     after_managed=word_set("de del para a que el la los las por en sobre"),
     determiners=word_set("el la los las mi mis tu tus su sus un una unos unas nuestro nuestra del al"),
     choices=frozenset({"o"}),
+    limits=word_set("después antes durante si cuando mientras entre"),
     glue=frozenset({"a", "de", "y", "por", "para", "hasta", "en"}),
     leading=frozenset({"que", "y"}),
     dangling=frozenset({"a", "y", "el", "la", "de"}),
@@ -234,5 +251,5 @@ INTENT: Final = Intent(
 def spanish() -> Language:
     """Return Spanish, compiled at its first use."""
     return make_language(
-        "es", {**VOCABULARY, **ZONE_VOCABULARY}, (NUMBERS, AMOUNTS, CLOCKS, RECURRENCES, PARTS), INTENT
+        "es", with_zones(VOCABULARY), (NUMBERS, AMOUNTS, CLOCKS, RECURRENCES, PARTS), INTENT
     )

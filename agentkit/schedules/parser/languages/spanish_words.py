@@ -119,6 +119,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
     "day": {
         "hoy": DayOffset(0),
         "mañana": DayOffset(1),
+        "mañana temprano": DayOffset(1),
         "manana": DayOffset(1),
         "pasado mañana": DayOffset(2),
         "nochebuena": CalendarDay(12, 24),
@@ -141,6 +142,22 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
     "rate": dict.fromkeys(
         ("de vez en cuando", "a veces", "regularmente", "cada tanto", "cada cierto tiempo"), _HOW_OFTEN
     ),
+    "hint": hints(
+        mornings="despiértame despiertame despertar despertarme levantarme desayuno desayunar", evenings="cena cenar"
+    ),
+    "city": {
+        "nueva york": Zone("America/New_York"),
+        "londres": Zone("Europe/London"),
+        "parís": Zone("Europe/Paris"),
+        "berlín": Zone("Europe/Berlin"),
+        "tokio": Zone("Asia/Tokyo"),
+        "moscú": Zone("Europe/Moscow"),
+        "pekín": Zone("Asia/Shanghai"),
+        "los ángeles": Zone("America/Los_Angeles"),
+        "ciudad de méxico": Zone("America/Mexico_City"),
+        "lisboa": Zone("Europe/Lisbon"),
+        "roma": Zone("Europe/Rome"),
+    },
     "vague": dict.fromkeys(
         ("más tarde", "mas tarde", "luego", "pronto", "algún día", "en algún momento", "en un rato"), _WHEN
     ),
