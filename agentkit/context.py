@@ -16,6 +16,8 @@ from contextvars import ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from agentkit.errors import RuntimeClosedError
+
 if TYPE_CHECKING:
     from agentkit.host import DurableObject
     from agentkit.store.store import PendingCommit
@@ -132,6 +134,7 @@ def from_thread(coroutine: Coroutine[Any, Any, T]) -> T:
 
     Raises:
         LookupError: Outside of a thread that agentkit started.
+        RuntimeClosedError: The event loop has ended while the thread went on.
     """
     frame = _frame.get()
     if frame is None or _is_in_a_loop():
@@ -147,8 +150,15 @@ def from_thread(coroutine: Coroutine[Any, Any, T]) -> T:
         box.append(task)
         task.add_done_callback(lambda _: done.set())
 
-    frame.loop.call_soon_threadsafe(start)
-    done.wait()
+    try:
+        frame.loop.call_soon_threadsafe(start)
+    except RuntimeError:
+        coroutine.close()
+        raise RuntimeClosedError("the event loop of this job has ended; it was abandoned") from None
+    while not done.wait(timeout=1.0):
+        if frame.loop.is_closed():
+            coroutine.close()
+            raise RuntimeClosedError("the event loop of this job has ended; it was abandoned")
     return box[0].result()
 
 
