@@ -140,7 +140,7 @@ def _model(name: str | None, console: Console) -> ScheduleModel | None:
         console.note(f"Requests are read by rules alone: {one_line(str(error))}.")
         return None
     if model is None:
-        console.note("Requests are read by rules alone: neither OPENAI_API_KEY nor OPENAI_BASE_URL is set.")
+        console.note("Requests are read by rules alone: set AGENTKIT_MODEL, and OPENAI_API_KEY or OPENAI_BASE_URL.")
     return model
 
 

@@ -132,10 +132,10 @@ def _extras() -> Iterator[Check]:
 
 def _model() -> Iterator[Check]:
     """Say what the environment tells of a model; neither the key nor a password in the URL is shown."""
-    from agentkit.schedules.parser.settings import is_configured, settings_for
+    from agentkit.schedules.parser.settings import is_reachable, settings_for
 
     named = os.environ.get("AGENTKIT_MODEL")
-    if not is_configured():
+    if not is_reachable():
         found = "OPENAI_API_KEY and OPENAI_BASE_URL are not set"
         fix = "only if a language model should read what the rules can't: set OPENAI_API_KEY"
         yield Check(name="model", state="missing", found=found, fix=fix)

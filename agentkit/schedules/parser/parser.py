@@ -25,7 +25,8 @@ class ScheduleParser:
 
         Args:
             model: A ``ScheduleModel``; the name of a model, at the endpoint that the environment names; ``"auto"`` for
-                ``$AGENTKIT_MODEL`` if a key or an endpoint is set, else the rules alone; None for the rules alone.
+                ``$AGENTKIT_MODEL`` if that and a key or an endpoint are set, else the rules alone; None for the rules
+                alone.
 
         Raises:
             ConfigurationError: A model is named that has no key, or its libraries aren't installed.
@@ -46,9 +47,9 @@ class ScheduleParser:
 
 def model_for(model: ScheduleModel | str | None) -> ScheduleModel | None:
     """Return the model that an argument names; see ``ScheduleParser``."""
-    if isinstance(model, str):
-        return InstructorModel(None if model == "auto" else model) if model != "auto" or is_configured() else None
-    return model
+    if model == "auto":
+        return InstructorModel() if is_configured() else None
+    return InstructorModel(model) if isinstance(model, str) else model
 
 
 async def parse_schedule(

@@ -41,9 +41,14 @@ class ModelSettings:
         return f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
 
 
-def is_configured(environment: Mapping[str, str] = os.environ) -> bool:
-    """Return whether the environment says where a model is: by a key, or by an endpoint that may need none."""
+def is_reachable(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether the environment says where models are: by a key, or by an endpoint that may need none."""
     return bool(environment.get("OPENAI_API_KEY") or environment.get("OPENAI_BASE_URL"))
+
+
+def is_configured(environment: Mapping[str, str] = os.environ) -> bool:
+    """Return whether the environment says which model to use, and where it is."""
+    return bool(environment.get("AGENTKIT_MODEL")) and is_reachable(environment)
 
 
 def settings_for(

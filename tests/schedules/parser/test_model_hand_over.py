@@ -14,6 +14,7 @@ from agentkit.errors import ConfigurationError, ParseError, ScheduleError
 from agentkit.schedules.parser import (
     Cron,
     Delayed,
+    InstructorModel,
     Interval,
     NoSchedule,
     ParsedSchedule,
@@ -22,6 +23,7 @@ from agentkit.schedules.parser import (
     parse_schedule,
     schedule_prompt,
 )
+from agentkit.schedules.parser.parser import model_for
 
 NOW = datetime(2026, 2, 10, 19, 45, tzinfo=UTC)
 ZONE = "America/Chicago"
@@ -168,10 +170,9 @@ def test_models_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
         ScheduleParser("small")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     ScheduleParser("small")
-    with pytest.raises(ConfigurationError, match="AGENTKIT_MODEL"):
-        ScheduleParser("auto")
+    assert model_for("auto") is None
     monkeypatch.setenv("AGENTKIT_MODEL", "small")
-    ScheduleParser("auto")
+    assert isinstance(model_for("auto"), InstructorModel)
 
 
 def loaded_after(program: str) -> Sequence[str]:
