@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 #: A server that asks for a longer wait than this is not waited for.
 LONGEST_WAIT: Final = timedelta(minutes=1)
 _LONGEST_REASON: Final = 300
+#: Fields that some models refuse, and that a request can do without.
+_DISPENSABLE: Final = frozenset({"temperature", "max_tokens", "max_completion_tokens"})
 _BUSY: Final = frozenset({408, 409, 425, 429})
 
 
@@ -109,6 +111,9 @@ class Endpoint:
             except APIStatusError as error:
                 status = error.status_code
                 reason = f"answered {status}"
+                if status == 400 and error.param in _DISPENSABLE and arguments.pop(error.param, None) is not None:
+                    failures -= 1
+                    continue
                 if not _is_passing(error):
                     raise self._refusal(error) from None
                 asked = self._asked_wait(error)

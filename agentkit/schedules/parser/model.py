@@ -14,7 +14,7 @@ from datetime import datetime
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol, Self, get_args
 
 from agentkit.clock import Clock, Duration, SystemClock, duration_of
 from agentkit.context import in_thread
@@ -93,11 +93,15 @@ class InstructorModel:
             http_client: An ``httpx.AsyncClient`` to send requests with.
 
         Raises:
-            ConfigurationError: No model is named, there is no key, or the libraries aren't installed.
+            ConfigurationError: No model is named, there is no key, the mode is unknown, or the libraries aren't
+                installed.
         """
         absent = [library for library in ("instructor", "openai") if find_spec(library) is None]
         if absent:
             message = f"a model needs {' and '.join(absent)}; install with: pip install 'agentkit[model]'"
+            raise ConfigurationError(message)
+        if mode not in get_args(Mode):
+            message = f"mode {mode!r} is unknown; use one of {', '.join(get_args(Mode))}"
             raise ConfigurationError(message)
         self._settings = settings_for(name, base_url=base_url, api_key=api_key)
         self._modes: Sequence[Mode] = _FALLBACKS if mode == "auto" else (mode,)

@@ -509,7 +509,30 @@ async def test_a_request_refused_in_every_mode(route: respx.Route, build: Build)
     assert KEY not in str(caught.value)
 
 
+async def test_fields_that_a_model_refuses_are_left_out(route: respx.Route, build: Build) -> None:
+    """Some models take no temperature: the request goes out again without it, and no try is spent."""
+    refused = httpx.Response(400, json={"error": {"message": "unsupported", "param": "temperature"}})
+    limited = httpx.Response(400, json={"error": {"message": "unsupported", "param": "max_tokens"}})
+    route.side_effect = [refused, limited, answer(LABELS)]
+
+    plan = await read(build())
+
+    assert plan.when == TOMORROW
+    assert [("temperature" in body, "max_tokens" in body) for body in bodies(route)] == [
+        (True, True),
+        (False, True),
+        (False, False),
+    ]
+    assert all("response_format" in body for body in bodies(route))
+
+
 # --- what is configured
+
+
+def test_an_unknown_mode(build: Build) -> None:
+    """It is refused at once, with those there are."""
+    with pytest.raises(ConfigurationError, match="json_schema, tools"):
+        build(mode="yaml")
 
 
 def test_settings_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
