@@ -111,11 +111,6 @@ class InstructorModel:
         self._clock = clock or SystemClock()
         self._http_client = http_client
 
-    @classmethod
-    def from_settings(cls, settings: ModelSettings) -> Self:
-        """Return the model that settings describe."""
-        return cls(settings.name, base_url=settings.base_url, api_key=settings.api_key)
-
     async def read(self, text: str, *, now: datetime, timezone: str) -> ParsedSchedule:
         """Return what a request means; see ``ScheduleModel``."""
         if len(text) > LONGEST_TEXT or FORBIDDEN.search(text):
