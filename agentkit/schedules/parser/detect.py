@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 from typing import Final
 
 from agentkit.schedules.parser.grammar import Item
@@ -94,6 +95,9 @@ def detect_language(items: list[Item]) -> Language:
         return japanese() if not _JAPANESE.isdisjoint(han) and _CHINESE.isdisjoint(han) else chinese()
     best: Callable[[], Language] = english
     most = 1
+    if any(first.word == "am" and "number" in second.readings for first, second in pairwise(items[:200])):
+        # "am 31. November", where English has the number first.
+        best = german
     for load, weights in _weights():
         weight = sum(weights.get(word, 0) for word in words)
         if weight > most:

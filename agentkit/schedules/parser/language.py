@@ -28,6 +28,8 @@ class Intent:
         past: Words that tell of the past, with the place from the sentence's start up to which they count.
         verbs: Finite verbs that make a sentence with a subject before them a statement: "is", "starts".
         management: Patterns that start commands on existing schedules.
+        pleading: Words that make a sentence a request wherever they stand: "リマインドして".
+        managing: Words that make one about reminders a command wherever they stand: "削除して".
         managed: What such commands are about: "reminders".
         after_managed: Words that may follow those: "for", "about".
         moving: First words of commands that give something a new time: "move the call to 5 pm".
@@ -42,6 +44,7 @@ class Intent:
         until_is_by: Whether the word for "until" also says "by", as German "bis" does.
         titles: Words after which a title follows: "called".
         works: Words before the name of a work: "the song Manic Monday".
+        partitives: Words before a recurrence that make it part of something else: "of".
         limits: Words that may go on a recurrence with what limits it: "after", "if".
         places: Words that go on either with a time or with a place: "in", "at".
         choices: Words between alternatives: "or".
@@ -67,6 +70,8 @@ class Intent:
     past: frozenset[str] = frozenset()
     verbs: frozenset[str] = frozenset()
     management: tuple[str, ...] = ()
+    pleading: frozenset[str] = frozenset()
+    managing: frozenset[str] = frozenset()
     managed: frozenset[str] = frozenset()
     after_managed: frozenset[str] = frozenset()
     moving: frozenset[str] = frozenset()
@@ -83,6 +88,7 @@ class Intent:
     works: frozenset[str] = frozenset()
     glue: frozenset[str] = frozenset()
     limits: frozenset[str] = frozenset()
+    partitives: frozenset[str] = frozenset()
     places: frozenset[str] = frozenset()
     choices: frozenset[str] = frozenset()
     clock_words: frozenset[str] = frozenset()
@@ -122,7 +128,20 @@ _PATTERN_FIELDS = (
     "instructions",
     "occasions",
 )
-_SET_FIELDS = ("past", "past_closings", "managed", "joiners", "waiting", "conditions", "bounds", "recurring", "fillers", "links")
+_SET_FIELDS = (
+    "past",
+    "past_closings",
+    "pleading",
+    "managing",
+    "managed",
+    "joiners",
+    "waiting",
+    "conditions",
+    "bounds",
+    "recurring",
+    "fillers",
+    "links",
+)
 
 
 def make_language(

@@ -174,7 +174,10 @@ def _stands(mention: Mention, found: list[Mention], sentence: Sentence, language
     before = items[mention.place - 1] if mention.place else None
     if before is not None and (
         ("weekday" in item.readings and before.word in language.intent.determiners)
-        or (before.readings.keys() & {"number", "dotted"} == {"number"} and ("dayparts" in item.readings or "mondays" in item.readings))
+        or (
+            before.readings.keys() & {"number", "dotted"} == {"number"}
+            and ("dayparts" in item.readings or "mondays" in item.readings)
+        )
     ):
         return False
     if mention.strength > WEAK:

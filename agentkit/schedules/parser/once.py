@@ -132,6 +132,9 @@ def moment(timing: Timing, now: datetime, zone: tzinfo) -> datetime | Problem:
         return found
     if timing.weekday is not None and found.weekday() != timing.weekday:
         return Problem(f"{found.isoformat()} is a {found:%A}. Which day do you mean?")
+    if day == DayOffset(0) and timing.part is not None and timing.part.half == "night" and said and clock.hour < 5:
+        # "tonight at 2" is after midnight.
+        found += timedelta(days=1)
     at = instant(found, clock, zone)
     if not isinstance(at, Problem) and at <= now and said is not None and _may_be_later(said, timing, day):
         # "today at 8", said at noon, leaves the evening.

@@ -157,6 +157,13 @@ def month_day_range(first: float, last: float, months: MonthSpan | int | None = 
     return Every(unit="year", month_days=numbers, months=months_of(months))
 
 
+def date_range(first: float, last: Day | Problem) -> Every | Problem | None:
+    """Return "every year on the 1st to 7th of June", its end read as a date."""
+    if not isinstance(last, CalendarDay) or last.year is not None:
+        return last if isinstance(last, Problem) else None
+    return month_day_range(first, last.day, last.month)
+
+
 def days_and_last(days: Weekdays | float) -> Every | None:
     """Return "the 1st and the last day of every month"."""
     every = month_days(days if isinstance(days, frozenset) else frozenset({int(days)}))

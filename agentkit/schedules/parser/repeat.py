@@ -105,6 +105,8 @@ def _joined(timing: Timing) -> tuple[Timing, Every] | Problem:
     ends = -1 in every.month_days or every.workday == -1 or any(nth == -1 for nth, _ in every.nth)
     if every.unit == "month" and every.months == _QUARTERS and ends:
         every = replace(every, months=frozenset({3, 6, 9, 12}))
+    if every.month_days and every.nth:
+        return Problem("On which dates exactly should it run?")
     longest = max((LONGEST_MONTH[month] for month in every.months), default=31)
     if any(day > longest for day in every.month_days):
         return Problem("Those months have no such day. Which dates do you mean?")

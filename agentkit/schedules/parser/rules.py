@@ -11,6 +11,7 @@ from agentkit.schedules.parser.describe import describe, without_closings
 from agentkit.schedules.parser.detect import detect_language
 from agentkit.schedules.parser.grammar import Item, match_length, reduce_items
 from agentkit.schedules.parser.language import Language, look_up
+from agentkit.schedules.parser.left_over import left_over
 from agentkit.schedules.parser.meanings import DayPart, Problem
 from agentkit.schedules.parser.once import once
 from agentkit.schedules.parser.parsed import NoSchedule, ParsedSchedule, When
@@ -87,7 +88,7 @@ def _read_sentences(
         timing = filled
     timing = _hinted(timing, main, selection.places)
     description = _description(main, read, text, language)
-    problem = _left_over(timed, language)
+    problem = left_over(timed, language)
     return _answer(timing, description, problem, now=now, zone_name=zone_name, zone=zone)
 
 
@@ -145,49 +146,6 @@ def _framing(sentence: Sentence, places: set[int], text: str, language: Language
     while len(kept) > 1 and kept[-1].word in _DANGLING:
         kept.pop()
     return " ".join(text[item.start : item.end] for item in kept).strip(" ,.!?:;-–")
-
-
-def _left_over(timed: list[tuple[Sentence, Selection]], language: Language) -> Problem | None:
-    """Return the question about a recurrence, a bound or an exception that no rule understood."""
-    for sentence, selection in timed:
-        if _has_unread_clock(sentence, selection, language):
-            return Problem("At what time exactly?")
-        if unread_recurrence(sentence, selection.places, language):
-            return HOW_OFTEN
-        if selection.timing.every is None:
-            continue
-        if _goes_on(sentence, selection, language):
-            return Problem("I understood how often, but not the rest. Can you say it with dates or times?")
-        for place, item in enumerate(sentence.items):
-            if place not in selection.places and item.word in language.intent.bounds:
-                return Problem(
-                    f"I don't understand the part from “{item.word}” on. Can you say it with dates or times?"
-                )
-    return None
-
-
-def _has_unread_clock(sentence: Sentence, selection: Selection, language: Language) -> bool:
-    """Tell whether "at" and a number follow the timing without being a time of day: "tomorrow at 9.5"."""
-    items = sentence.items
-    return any(
-        place - 1 in selection.places
-        and place not in selection.places
-        and items[place].word in language.intent.clock_words
-        and "number" in items[place + 1].readings
-        for place in range(1, len(items) - 1)
-    )
-
-
-def _goes_on(sentence: Sentence, selection: Selection, language: Language) -> bool:
-    """Tell whether an unread phrase follows the recurrence that may restrict it: "every day after lunch"."""
-    intent = language.intent
-    has_time = bool(selection.timing.clocks) or selection.timing.part is not None
-    for place, item in enumerate(sentence.items):
-        if place in selection.places or place - 1 not in selection.places:
-            continue
-        if item.word in intent.limits or "vague" in item.readings or (item.word in intent.places and not has_time):
-            return True
-    return False
 
 
 def _without_time(

@@ -53,7 +53,11 @@ def select(sentence: Sentence, language: Language) -> Selection:
     moments = [mention for mention in mentions if not isinstance(mention.part, Vague | Past)]
     past = [mention for mention in mentions if isinstance(mention.part, Past)]
     # "Review the numbers of last week" tells of the past beside a time to come.
-    said = [mention for mention in past if any(near(sentence, mention, other, language) for other in moments)]
+    said = [
+        mention
+        for mention in past
+        if not mention.place or any(near(sentence, mention, other, language) for other in moments)
+    ]
     told = moments + (said if moments else past)
     for cluster in _clusters(sorted(told, key=lambda mention: mention.place), sentence, language):
         _take(cluster, chosen, sentence, language)

@@ -78,6 +78,8 @@ def judge(items: list[Item], language: Language) -> Sentence:
     if not any(item.word.isalnum() or item.word == "\\x00" or item.readings for item in items):
         return Sentence(items, "empty", len(items))
     beginnings = language.beginnings
+    if any(item.word in language.intent.managing for item in items) and _is_managed(items, language):
+        return Sentence(items, "command", 0)
     marked = any(item.word == "?" for item in items[-3:])
     place = _skip(words, 0, language, "courtesies")
     if any(match_length(words, start, beginnings["instructions"]) for start in {0, place} if start < len(words)):
@@ -99,6 +101,8 @@ def judge(items: list[Item], language: Language) -> Sentence:
     if kept and not any(item.word in ("is", "was") for item in words[place + kept : place + kept + 1]):
         return Sentence(items, "request", _place_of(items, words, place), asked=True)
     task = _place_of(items, words, place)
+    if any(item.word in language.intent.pleading for item in items):
+        return Sentence(items, "request", task, asked=True)
     if wished:
         return Sentence(items, "wish", task)
     return Sentence(items, _plain_kind(items, words, place, language, marked=marked), task)

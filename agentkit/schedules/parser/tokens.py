@@ -28,14 +28,16 @@ _TOKEN: Final = re.compile(
         (?!(?:the|this|my|our|pm|am|mins?|minutes?|hours?|hrs?)\b)[^\W\d_]{2,20}\s(?:street|road|avenue|ave|lane|boulevard|blvd)\b
         | \d{1,3}(?:st|nd|rd|th)\s(?:street|avenue|ave|floor|grade|birthday|anniversary|edition|chapter|season)\b )
   | (?P<link> https?://\S+ | [a-z0-9_.+-]{1,64}@[a-z0-9-]{1,64}\.[a-z0-9.-]+
-        | [a-z_]{2,30}[-_]\d{4}-\d{2}-\d{2}\S{0,30} | \#\d+ | \$\s?\d[\d.,]* | \d[\d.,]{0,20}\s?[%€£$] | [€£]\s?\d[\d.,]* )
-  | (?P<iso> \d{4}-\d{1,2}-\d{1,2} (?: [Tt]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:[Zz]|[+-]\d{2}:?\d{2})? )? (?!\d) )
+        | [a-z_]{2,30}[-_]\d{4}-\d{2}-\d{2}\S{0,30}
+        | \#\d+ | \$\s?\d[\d.,]* | \d[\d.,]{0,20}\s?[%€£$] | [€£]\s?\d[\d.,]* )
+  | (?P<iso> \d{4}-\d{1,2}-\d{1,2} (?: [T\ ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?\ ?(?:Z\b|[+-]\d{2}:?\d{2})
+        | T\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)? )? (?!\d) )
   | (?P<ymd> \d{4}[/.]\d{1,2}[/.]\d{1,2} (?!\d) )
   | (?P<date> \d{1,2}(?P<separator>[/.-])\d{1,2}(?P=separator)(?:\d{4}|\d{2}) (?![\d:]) )
   | (?P<dotted> \d{1,2}\.\d{1,2}\. (?!\d) )
   | (?P<slashed> \d{1,2}/\d{1,2} (?![\d/]) )
   | (?P<clock> \d{1,2}:\d{2}(?::\d{2})? (?![\d:]) )
-  | (?P<offset> (?:(?<=utc|gmt)|(?<=:\d\d))[+-]\d{1,2}(?::?\d{2})?(?!\d) | (?<=:\d\d\ )[+-]\d{2}:\d{2}(?!\d) )
+  | (?P<offset> (?:(?<=utc|gmt)[+-]|(?<=:\d\d)\+)\d{1,2}(?::?\d{2})?(?!\d) | (?<=:\d\d\ )\+\d{2}:\d{2}(?!\d) )
   | (?P<texted> (?<!\w)(?:2(?:moro|morow|morrow|mrw|moz|nite|night|nyt|day)|b4|l8r)\b )
   | (?P<ordinal> \d{1,3}(?:st|nd|rd|th|º|ª|er|ère|e|ème|eme)\b )
   | (?P<thousands> \d{1,3}(?:,\d{3}){1,3} (?![\d,]) )
@@ -152,11 +154,12 @@ def clock(hour: int, minute: int = 0, *, exact: bool = False) -> Clock | Problem
 
 
 def _iso(word: str) -> dict[str, object]:
-    year, month, day = (int(part) for part in re.split(r"[-Tt]", word)[:3])
+    year, month, day = (int(part) for part in re.split(r"[-Tt ]", word)[:3])
     try:
         date(year, month, day)
-        if len(word) > 10 and "t" in word.lower():
-            return {"moment": Instant(datetime.fromisoformat(word.upper()))}
+        if ":" in word:
+            written = word[:11].replace(" ", "T") + word[11:].replace(" ", "")
+            return {"moment": Instant(datetime.fromisoformat(written.upper()))}
     except ValueError:
         return {"day": Problem(f"{word} is not a date. Which day do you mean?")}
     return {"day": CalendarDay(month, day, year)}

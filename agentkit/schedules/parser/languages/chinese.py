@@ -8,150 +8,24 @@ from typing import Final
 from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
+from agentkit.schedules.parser.languages.chinese_words import VOCABULARY
 from agentkit.schedules.parser.languages.shared import (
-    AFTERNOON,
-    EVENING,
-    MIDNIGHT,
-    MORNING,
-    NIGHT,
-    NOON,
-    NOON_CLOCK,
     both,
     one_day,
 )
 from agentkit.schedules.parser.meanings import (
-    DayOffset,
-    DayPart,
     Every,
     Past,
-    Period,
     Problem,
-    Several,
     Unit,
-    Vague,
 )
 from agentkit.schedules.parser.word_lists import word_set
 
-_DIGITS: Final = "一二三四五六七八九"
-_WEEK: Final = ("周", "週", "星期", "礼拜", "禮拜")
-
-
-def _numbers() -> dict[str, object]:
-    numbers: dict[str, object] = {"零": 0, "两": 2, "兩": 2, "十": 10, "几": 3, "幾": 3}
-    for one, digit in enumerate(_DIGITS, start=1):
-        numbers[digit] = one
-        numbers[f"十{digit}"] = 10 + one
-    for ten, digit in enumerate(_DIGITS, start=1):
-        numbers[f"{digit}十"] = ten * 10
-        for one, small in enumerate(_DIGITS, start=1):
-            numbers[f"{digit}十{small}"] = ten * 10 + one
-    return numbers
-
-
-def _weekdays(before: tuple[str, ...] = ("",)) -> dict[str, object]:
-    names: dict[str, object] = {}
-    for prefix in before:
-        for week in _WEEK:
-            for n, day in enumerate("一二三四五六"):
-                names[f"{prefix}{week}{day}"] = frozenset({n})
-            for sunday in "日天":
-                names[f"{prefix}{week}{sunday}"] = frozenset({6})
-    return names
-
-
-_UNITS: Final = {
-    "second": "秒 秒钟 秒鐘",
-    "minute": "分钟 分鐘 分",
-    "hour": "小时 小時 个小时 個小時 钟头 鐘頭 个钟头 個鐘頭 个钟 個鐘",
-    "day": "天 日",
-    "week": "周 週 星期 个星期 個星期 礼拜 個禮拜 个礼拜",
-    "month": "个月 個月",
-    "year": "年",
-}
-_WHEN: Final = Vague("具体是什么时候？")
-_HOW_OFTEN: Final = Problem("具体多久一次？")
-
-VOCABULARY: Final[dict[str, dict[str, object]]] = {
-    "number": _numbers(),
-    "unit": {word: Unit(name) for name, words in _UNITS.items() for word in words.split()},  # type: ignore[arg-type]  # the keys are unit names
-    "weekday": _weekdays(),
-    "next_weekday": _weekdays(("下", "下个", "下個")),
-    "this_weekday": _weekdays(("这", "這", "本", "这个", "這個")),
-    "every_weekday": _weekdays(("每", "每个", "每個", "逢")),
-    "part": {
-        **dict.fromkeys(("早上", "早晨", "清晨", "上午", "早"), MORNING),
-        **dict.fromkeys(("中午", "正午"), NOON),
-        **dict.fromkeys(("下午", "午后", "午後"), AFTERNOON),
-        **dict.fromkeys(("傍晚", "黄昏"), EVENING),
-        **dict.fromkeys(("晚上", "夜里", "夜裡", "夜晚", "晚"), NIGHT),
-        **dict.fromkeys(("凌晨", "半夜"), DayPart(3, "am")),
-    },
-    "time": {"午夜": MIDNIGHT, "零点": MIDNIGHT, "零點": MIDNIGHT, "正午十二点": NOON_CLOCK},
-    "day": {
-        "今天": DayOffset(0),
-        "今日": DayOffset(0),
-        "明天": DayOffset(1),
-        "明日": DayOffset(1),
-        "后天": DayOffset(2),
-        "後天": DayOffset(2),
-        "大后天": DayOffset(3),
-        "大後天": DayOffset(3),
-        "月底": Period("month", 0, end=True),
-        "年底": Period("year", 0, end=True),
-        **dict.fromkeys(("下周", "下週", "下星期", "下个星期", "下個星期", "下礼拜"), Period("week", 1)),
-        **dict.fromkeys(("下个月", "下個月", "下月"), Period("month", 1)),
-        "明年": Period("year", 1),
-        **dict.fromkeys(("这周末", "這週末", "周末", "週末", "本周末"), Period("weekend", 0)),
-        **dict.fromkeys(("下周末", "下週末"), Period("weekend", 1)),
-    },
-    "tonight": {
-        "今晚": Several((DayOffset(0), NIGHT)),
-        "明早": Several((DayOffset(1), MORNING)),
-        "明晚": Several((DayOffset(1), NIGHT)),
-        "今早": Several((DayOffset(0), MORNING)),
-    },
-    "every": {
-        **dict.fromkeys(("每天", "每日", "天天"), Every(unit="day")),
-        **dict.fromkeys(("每周", "每週", "每星期", "每个星期", "每個星期", "每礼拜"), Every(unit="week")),
-        **dict.fromkeys(("每月", "每个月", "每個月"), Every(unit="month")),
-        "每年": Every(unit="year"),
-        **dict.fromkeys(("每小时", "每小時", "每个小时", "每個小時"), Every(unit="hour")),
-        **dict.fromkeys(("每分钟", "每分鐘"), Every(unit="minute")),
-        **dict.fromkeys(
-            ("工作日", "每个工作日", "每個工作日", "平日"), Every(unit="week", weekdays=frozenset(range(5)))
-        ),
-        **dict.fromkeys(("每周末", "每个周末", "每個週末", "每週末"), Every(unit="week", weekdays=frozenset({5, 6}))),
-        "每季度": Every(unit="month", months=frozenset({1, 4, 7, 10})),
-        "每早": Every(unit="day", part=MORNING),
-        "每晚": Every(unit="day", part=NIGHT),
-        "隔天": Every(unit="day", step=2),
-        "每隔一天": Every(unit="day", step=2),
-        **dict.fromkeys(("隔周", "隔週"), Every(unit="week", step=2)),
-    },
-    "rate": dict.fromkeys(("偶尔", "偶爾", "有时候", "不时", "定期"), _HOW_OFTEN),
-    "vague": dict.fromkeys(
-        (
-            "以后",
-            "以後",
-            "改天",
-            "待会",
-            "待會",
-            "待会儿",
-            "一会儿",
-            "一會兒",
-            "晚点",
-            "晚點",
-            "过会儿",
-            "有空",
-            "有空的时候",
-        ),
-        _WHEN,
-    ),
-    "over": dict.fromkeys(("昨天", "昨日", "前天", "昨晚", "上周", "上週", "上个月", "刚才"), Past()),
-}
 _LATER: Final = "后|後|之后|之後|以后|以後"
 
 NUMBERS: Final[tuple[Rule, ...]] = (
+    ("monthdays", "<number> 号|號|日 和|、|,|与|跟 <number> 号|號|日", days.union),
+    ("monthdays", "<number> 号|號|日 和|、|,|与|跟 <monthdays>", days.union),
     ("number", "<number> 个|個 半", lambda n: n + 0.5),
     ("number", "负 <number>", lambda n: -abs(n)),
 )
@@ -177,6 +51,8 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("time", "<number> 点|點|时|時 三刻", lambda hour: amounts.minutes_past(45, hour)),
     ("time", "<number> 点|點|时|時 <number> 分?", lambda hour, minute: amounts.minutes_past(minute, hour)),
     ("time", "<number> 点|點|时|時 零 <number> 分?", lambda hour, minute: amounts.minutes_past(minute, hour)),
+    ("every", "每月|每个月|每個月 <monthdays>", recurrences.month_days),
+    ("duration", "几|幾 <unit>", lambda _: Problem("具体是什么时候？")),
     ("time", "差 <number> 分 <number> 点|點", amounts.minutes_to),
     (
         "time",
@@ -203,6 +79,8 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("every", "每隔 <duration> 一次?", recurrences.every_duration),
     ("every", "每个|每個 <unit>", recurrences.every_unit),
     ("every", "每月|每个月|每個月 最后|最後 一天", recurrences.last_month_day),
+    ("every", "每月|每个月|每個月 的? 最后|最後 一? 个|個? <weekday>", recurrences.last_weekday_monthly),
+    ("every", "每月|每个月|每個月 的? 最后|最後 一? 个|個? 工作日", recurrences.last_workday_monthly),
     ("every", "每月|每个月|每個月 第 <number> 个|個 <weekday>", recurrences.nth_weekday_monthly),
     (
         "every",
@@ -213,6 +91,8 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("said", f"过|過|再过|再過 <duration> {_LATER}?", phrases.after),
     ("over", "<duration> 前|之前|以前", lambda _: Past()),
     ("count", "<number> 次", phrases.count_of),
+    ("every", "<every> <count>", lambda every, times: recurrences.rate_of(times.count, every)),
+    ("every", "<every> <number> 次", lambda every, count: recurrences.rate_of(count, every)),
 )
 PARTS: Final[tuple[Rule, ...]] = (
     ("times", "<time|times> 和|、|,|跟 <time|times>", amounts.at_more),
@@ -223,6 +103,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "<tonight>", lambda several: several),
     ("said", "<day> 的|在?", phrases.on),
     ("said", "在|于 <day|weekday>", phrases.on),
+    ("said", "在|于? <monthdays>", recurrences.month_days),
     ("said", "从|從|自 <day|weekday> 开始|開始|起", phrases.starting),
     ("said", "<day|weekday> 开始|開始|起", phrases.starting),
     ("said", "直到|到|至 <day|weekday|time> 为止|為止?", phrases.until),
@@ -267,7 +148,7 @@ INTENT: Final = Intent(
     joiners=frozenset({"和", "然后", "然後", ",", ";", ".", "¶"}),
     waiting=word_set("计时器 計時器 定时器 倒计时 闹钟"),
     conditions=word_set("当 當 如果 等"),
-    bounds=word_set("直到 除了 除"),
+    bounds=word_set("直到 除了"),
     recurring=frozenset({"每", "每隔", "每个", "每個"}),
     fillers=frozenset({",", "的", "在", "、", "和", "于"}),
 )

@@ -46,6 +46,8 @@ LISTS: Final[tuple[Rule, ...]] = (
     ("said", "between|from <time|number|dotted> and|to|until|till|through|- <time|number|dotted>", amounts.window),
     ("window", "<time|number|dotted> -|–|to <time>", amounts.window),
     ("window", "<number> - <number>", amounts.window),
+    ("said", "<number> to|-|–|until <number> <day>", lambda start, end, day: _both(amounts.window(start, end), day)),
+    ("said", "<day> ,? <number> to|-|–|until <number>", lambda day, start, end: _both(day, amounts.window(start, end))),
     ("said", "from|at|,? <time> -|–|to|until|till|through <time|number>", amounts.window),
     ("times", "<time|times> ,? and|&? <time|times>", amounts.at_more),
     ("times", "<number|padded|numbers|dotted> ,? and|&? <time|times>", amounts.at_more),

@@ -119,6 +119,7 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("weekdaylist", "<weekday|weekdaylist> , <weekday|weekdaylist>", days.union),
     ("mondays", "<mondays|daykind> ,? and|&|+|/|or|plus? <mondays>", days.union),
     ("mondays", "<mondays> ,? and|&|+ on <mondays>", days.union),
+    ("mondays", "<mondays|weekday> to|through|thru|until|till|-|– <mondays>", days.weekday_range),
     ("part", "early|late|mid <part>", lambda part: part),
     ("time", "<time> sharp|prompt|exactly|ish", lambda time: time),
     ("time", "<time> on the dot", lambda time: time),

@@ -41,6 +41,9 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("said", "on the? last <weekday>", lambda kind: phrases.on(days.nth_weekday(-1, kind))),
     ("said", "on the? <ordinal> <weekday>", lambda nth, kind: phrases.on(days.nth_weekday(nth, kind))),
     ("said", "the? <ordinal> to|-|from last|end <weekday|unit|daykind>", lambda *_: Problem("On which dates exactly?")),
+    ("said", "the? <ordinal> last <weekday|unit|daykind>", lambda *_: Problem("On which dates exactly?")),
+    ("every", "every|each year on|from? the? <ordinal> to|through|thru|until|- the? <day>", recurrences.date_range),
+    ("every", "each and <every>", lambda every: every),
     ("said", "the? penultimate <weekday|unit|daykind>", lambda *_: Problem("On which dates exactly?")),
     ("minute", "at : <number>", recurrences.minute_of_hour),
     ("minute", "at|on? <article>? quarter past", lambda _: Every(minute=15)),
@@ -136,7 +139,7 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
             unit="month", nth=frozenset((n, d) for n in (first, second) for d in weekday)
         ),
     ),
-    ("every", "the? last day of|in each|every month", recurrences.last_month_day),
+    ("every", "on|by? the? last day of|in each|every month", recurrences.last_month_day),
     ("every", "every|each month ,? on the last day", recurrences.last_month_day),
     ("every", "every|each last day of the|each|every month", recurrences.last_month_day),
     ("every", "each|every month end", recurrences.last_month_day),

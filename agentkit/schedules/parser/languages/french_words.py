@@ -21,6 +21,7 @@ from agentkit.schedules.parser.meanings import (
     Problem,
     Unit,
     Vague,
+    Zone,
 )
 from agentkit.schedules.parser.word_lists import word_list
 

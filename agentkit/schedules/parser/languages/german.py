@@ -180,6 +180,11 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "um|gegen|ab|auf <time|number>", amounts.at_one),
     ("said", "um <number|time> und|, <time|number|times>", amounts.at_more),
     ("said", "um|gegen <times>", lambda times: times),
+    (
+        "said",
+        "um <number|time> , <number|time> ,? und <number|time>",
+        lambda first, second, third: amounts.at_more(amounts.at_more(first, second), third),
+    ),
     ("said", "heute morgen", lambda: Several((DayOffset(0), MORNING))),
     ("said", "<day> <part>", lambda day, part: both(day, part)),
     ("said", "morgen früh", lambda: Several((DayOffset(1), MORNING))),

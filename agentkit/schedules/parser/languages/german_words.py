@@ -12,6 +12,7 @@ from agentkit.schedules.parser.languages.shared import (
     NIGHT,
     NOON,
     NOON_CLOCK,
+    hints,
 )
 from agentkit.schedules.parser.meanings import (
     CalendarDay,
@@ -23,6 +24,7 @@ from agentkit.schedules.parser.meanings import (
     Problem,
     Unit,
     Vague,
+    Zone,
 )
 from agentkit.schedules.parser.word_lists import word_list
 
@@ -56,7 +58,7 @@ _MONTHS: Final = (
 def _numbers() -> dict[str, object]:
     numbers: dict[str, object] = {word: number for number, word in enumerate(_SMALL)}
     numbers |= dict.fromkeys(("ein", "eine", "einer", "einem", "einen"), 1)
-    numbers |= {"zwo": 2, "paar": 3, "ein paar": 3, "dutzend": 12, "hundert": 100}
+    numbers |= {"zwo": 2, "dutzend": 12, "hundert": 100}
     for ten, word in enumerate(_TENS, start=2):
         numbers[word] = ten * 10
         for one, small in enumerate(_ONES[1:], start=1):

@@ -2,133 +2,31 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Final
 
 from agentkit.schedules.parser import amounts, days, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
+from agentkit.schedules.parser.languages.japanese_words import HOW_OFTEN, VOCABULARY
 from agentkit.schedules.parser.languages.shared import (
-    AFTERNOON,
-    EVENING,
-    MIDNIGHT,
-    MORNING,
-    NIGHT,
-    NOON,
-    NOON_CLOCK,
     both,
     one_day,
 )
 from agentkit.schedules.parser.meanings import (
-    DayOffset,
-    DayPart,
+    Duration,
     Every,
     Past,
-    Period,
     Problem,
-    Several,
     Unit,
-    Vague,
 )
+from agentkit.schedules.parser.word_lists import word_set
 
-_DIGITS: Final = "一二三四五六七八九"
-
-
-def _numbers() -> dict[str, object]:
-    numbers: dict[str, object] = {"零": 0, "十": 10}
-    for one, digit in enumerate(_DIGITS, start=1):
-        numbers[digit] = one
-        numbers[f"十{digit}"] = 10 + one
-    for ten, digit in enumerate(_DIGITS[1:], start=2):
-        numbers[f"{digit}十"] = ten * 10
-        for one, small in enumerate(_DIGITS, start=1):
-            numbers[f"{digit}十{small}"] = ten * 10 + one
-    return numbers
-
-
-def _weekdays(prefix: str = "") -> dict[str, object]:
-    names: dict[str, object] = {}
-    for n, day in enumerate("月火水木金土日"):
-        for ending in ("曜日", "曜"):
-            names[f"{prefix}{day}{ending}"] = frozenset({n})
-    return names
-
-
-_UNITS: Final = {
-    "second": "秒 秒間",
-    "minute": "分 分間",
-    "hour": "時間",
-    "day": "日 日間",
-    "week": "週間 週",
-    "month": "か月 ヶ月 ヵ月 カ月 ケ月 箇月",
-    "year": "年 年間",
-}
-_WHEN: Final = Vague("具体的にいつですか？")
-_HOW_OFTEN: Final = Problem("どのくらいの頻度ですか？")
-
-VOCABULARY: Final[dict[str, dict[str, object]]] = {
-    "number": _numbers(),
-    "unit": {word: Unit(name) for name, words in _UNITS.items() for word in words.split()},  # type: ignore[arg-type]  # the keys are unit names
-    "weekday": _weekdays(),
-    "short": {day: frozenset({n}) for n, day in enumerate("月火水木金土日")},
-    "next_weekday": {**_weekdays("来週の"), **_weekdays("来週")},
-    "this_weekday": {**_weekdays("今週の"), **_weekdays("今週"), **_weekdays("今度の")},
-    "every_weekday": {**_weekdays("毎週の"), **_weekdays("毎週"), **_weekdays("毎")},
-    "other_weekday": {**_weekdays("隔週の"), **_weekdays("隔週")},
-    "part": {
-        **dict.fromkeys(("朝", "午前", "午前中", "早朝"), MORNING),
-        **dict.fromkeys(("昼", "お昼", "昼間"), NOON),
-        **dict.fromkeys(("午後",), AFTERNOON),
-        **dict.fromkeys(("夕方",), EVENING),
-        **dict.fromkeys(("夜", "晩"), NIGHT),
-        **dict.fromkeys(("深夜", "未明", "夜中"), DayPart(1, "am")),
-    },
-    "time": {"正午": NOON_CLOCK, "真夜中": MIDNIGHT, "零時": MIDNIGHT},
-    "day": {
-        **dict.fromkeys(("今日", "きょう", "本日"), DayOffset(0)),
-        **dict.fromkeys(("明日", "あした", "あす", "翌日"), DayOffset(1)),
-        **dict.fromkeys(("明後日", "あさって"), DayOffset(2)),
-        **dict.fromkeys(("しあさって",), DayOffset(3)),
-        "来週": Period("week", 1),
-        "来月": Period("month", 1),
-        "来年": Period("year", 1),
-        "月末": Period("month", 0, end=True),
-        "今月末": Period("month", 0, end=True),
-        "週末": Period("weekend", 0),
-        "今週末": Period("weekend", 0),
-        "来週末": Period("weekend", 1),
-    },
-    "tonight": {
-        "今夜": Several((DayOffset(0), NIGHT)),
-        "今晩": Several((DayOffset(0), NIGHT)),
-        "今朝": Several((DayOffset(0), MORNING)),
-        "明朝": Several((DayOffset(1), MORNING)),
-        "明晩": Several((DayOffset(1), NIGHT)),
-    },
-    "every": {
-        "毎日": Every(unit="day"),
-        "毎朝": Every(unit="day", part=MORNING),
-        "毎晩": Every(unit="day", part=NIGHT),
-        "毎夕": Every(unit="day", part=EVENING),
-        "毎週": Every(unit="week"),
-        "毎月": Every(unit="month"),
-        "毎年": Every(unit="year"),
-        "毎時": Every(unit="hour"),
-        "毎時間": Every(unit="hour"),
-        "毎分": Every(unit="minute"),
-        "平日": Every(unit="week", weekdays=frozenset(range(5))),
-        "毎平日": Every(unit="week", weekdays=frozenset(range(5))),
-        "毎週末": Every(unit="week", weekdays=frozenset({5, 6})),
-        "隔週": Every(unit="week", step=2),
-        "隔日": Every(unit="day", step=2),
-        "一日おき": Every(unit="day", step=2),
-    },
-    "rate": dict.fromkeys(("時々", "ときどき", "たまに", "定期的に"), _HOW_OFTEN),
-    "vague": dict.fromkeys(("いつか", "後で", "あとで", "そのうち", "近いうちに", "今度"), _WHEN),
-    "over": dict.fromkeys(("昨日", "きのう", "一昨日", "おととい", "先週", "先月", "昨夜"), Past()),
-}
-
-NUMBERS: Final[tuple[Rule, ...]] = ()
+NUMBERS: Final[tuple[Rule, ...]] = (
+    ("monthdays", "<number> 日 と|、|,|・ <number> 日", days.union),
+    ("monthdays", "<number> 日 と|、|,|・ <monthdays>", days.union),
+)
 AMOUNTS: Final[tuple[Rule, ...]] = (
     ("day", "<number> 月 <number> 日", lambda month, day: days.month_day(month, day) if 0 < month < 13 else None),
     (
@@ -151,10 +49,26 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("time", "<number> 時 <number> 分 前", lambda hour, minutes: amounts.minutes_to(minutes, hour)),
     ("time", "<part> の? <time>", amounts.with_part_first),
     ("duration", "<number> <unit>", amounts.duration),
+    ("span", "<number> <span_unit>", amounts.duration),
+    ("duration", "数 <unit>", lambda _: Problem("具体的にいつですか？")),
+    ("every", "毎月 の? <monthdays>", recurrences.month_days),
+    ("every", "四半期 ごと|毎 に?", lambda: Every(unit="month", months=frozenset({1, 4, 7, 10}))),
     ("duration", "<number> 時間 半", lambda n: amounts.and_a_half(amounts.duration(n, Unit("hour")))),
     ("duration", "半 日", lambda: amounts.duration(12, Unit("hour"))),
     ("duration", "<duration> と? <duration>", amounts.together),
 )
+
+
+def _every_between(length: Duration | Problem) -> Every | Problem | None:
+    """Return "2時間おき", every two hours; "1日おき" leaves one day out, and more days are understood both ways."""
+    if isinstance(length, Problem) or length.last in ("second", "minute", "hour"):
+        return recurrences.every_duration(length)
+    every = recurrences.every_duration(length)
+    if isinstance(every, Every) and every.step == 1:
+        return replace(every, step=2)
+    return HOW_OFTEN
+
+
 DAYS: Final[tuple[Rule, ...]] = (
     ("day", "<next_weekday>", days.next_weekday),
     ("day", "<this_weekday>", days.this_weekday),
@@ -165,14 +79,20 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("every", "毎週 の? <weekdaylist|short>", recurrences.every_weekday),
     ("every", "<every_weekday>", recurrences.every_weekday),
     ("every", "<other_weekday>", recurrences.every_other_weekday),
-    ("every", "<duration> ごと|毎|おき に?", recurrences.every_duration),
+    ("every", "<duration> ごと|毎 に?", recurrences.every_duration),
+    ("every", "<duration> おき に?", _every_between),
     ("every", "<duration> に 一回|1回", recurrences.every_duration),
     ("every", "毎月 の? 最終日|末日|月末", recurrences.last_month_day),
+    ("every", "毎月 の? 最終|最後の <weekday>", recurrences.last_weekday_monthly),
+    ("every", "毎月 の? 最終 営業日|平日", recurrences.last_workday_monthly),
     ("every", "毎月 の? 第 <number> <weekday>", recurrences.nth_weekday_monthly),
     ("every", "第 <number> <weekday>", recurrences.nth_weekday_monthly),
     ("said", "<duration> 後|のち|したら に?", phrases.after),
     ("over", "<duration> 前", lambda _: Past()),
     ("count", "<number> 回", phrases.count_of),
+    ("every", "<every> に? <count>", lambda every, times: recurrences.rate_of(times.count, every)),
+    ("every", "1|一 日 に? <count>", lambda times: recurrences.rate_of(times.count, Every(unit="day"))),
+    ("every", "<duration> に? <count>", lambda length, times: recurrences.times_per_length(times, length)),
 )
 PARTS: Final[tuple[Rule, ...]] = (
     ("times", "<time|times> と|、|, <time|times>", amounts.at_more),
@@ -187,8 +107,11 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "<time> から <time> まで? の? 間?", amounts.window),
     ("said", "<part> に", lambda part: part),
     ("said", ", <duration>", phrases.lasting),
+    ("said", "<span> に|は|、|,?", phrases.lasting),
     ("said", "<count>", lambda count: count),
     ("said", "<weekday|weekdaylist> 以外|を除いて|を除く", phrases.excluding),
+    ("said", "<monthdays> の|に?", recurrences.month_days),
+    ("zone", "<zone> で|の|に", lambda zone: zone),
     ("said", "<said> の|に|,|は", lambda said: said),
     ("every", "<every> の|に|,|は", lambda every: every),
     ("every", "<weekdaylist> の|に|は?", recurrences.every_weekday),
@@ -214,12 +137,15 @@ INTENT: Final = Intent(
     ),
     keeping=("起こして",),
     links=frozenset({"に", "、", ",", ":"}),
+    pleading=word_set("リマインド リマインドして 思い出させて 知らせて 通知して"),
+    managing=word_set("削除 削除して キャンセル キャンセルして 取り消して 消して 止めて 停止 変更して 一覧 見せて"),
     questions=("何|誰|どこ|なぜ|どうして|いつ|何時|何曜日|どう|どの|いくら|なに",),
     statements=("私|僕|俺|彼|彼女|彼ら|私たち|おやすみ|おやすみなさい|ありがとう|お誕生日おめでとう",),
     past=frozenset({"ました", "でした", "だった", "した", "った", "ですか", "ますか", "かな"}),
     past_closings=frozenset({"た", "ました", "でした", "だった", "した", "った"}),
     management=(),
     managed=frozenset({"リマインダー", "アラーム", "タイマー", "予定"}),
+    after_managed=frozenset({"を", "は", "の", "全部", "すべて"}),
     joiners=frozenset({"と", "そして", ",", ";", ".", "¶"}),
     waiting=frozenset({"タイマー", "アラーム"}),
     conditions=frozenset({"もし"}),
@@ -232,4 +158,4 @@ INTENT: Final = Intent(
 @cache
 def japanese() -> Language:
     """Return Japanese, compiled at its first use."""
-    return make_language("ja", VOCABULARY, (AMOUNTS, DAYS, PARTS), INTENT, spaced=False)
+    return make_language("ja", VOCABULARY, (NUMBERS, AMOUNTS, DAYS, PARTS), INTENT, spaced=False)

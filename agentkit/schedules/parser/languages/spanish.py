@@ -44,7 +44,11 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "<number> <unit> y media|medio", lambda n, unit: amounts.and_a_half(amounts.duration(n, unit))),
     ("duration", "media|medio <unit>", amounts.half),
     ("duration", "hora y media", lambda: amounts.and_a_half(amounts.one(Unit("hour")))),
-    ("duration", "unos|unas|varios|varias|algunos|algunas|pocos|pocas <unit>", lambda _: Problem("¿Cuándo exactamente?")),
+    (
+        "duration",
+        "unos|unas|varios|varias|algunos|algunas|pocos|pocas <unit>",
+        lambda _: Problem("¿Cuándo exactamente?"),
+    ),
     ("duration", "un cuarto de <unit>", amounts.quarter),
     ("duration", "<number> cuarto de <unit>", lambda _, unit: amounts.quarter(unit)),
     ("duration", "<number> cuartos de <unit>", lambda _, unit: amounts.three_quarters(unit)),
@@ -250,6 +254,4 @@ INTENT: Final = Intent(
 @cache
 def spanish() -> Language:
     """Return Spanish, compiled at its first use."""
-    return make_language(
-        "es", with_zones(VOCABULARY), (NUMBERS, AMOUNTS, CLOCKS, RECURRENCES, PARTS), INTENT
-    )
+    return make_language("es", with_zones(VOCABULARY), (NUMBERS, AMOUNTS, CLOCKS, RECURRENCES, PARTS), INTENT)

@@ -11,6 +11,7 @@ from agentkit.schedules.parser.languages.shared import (
     NIGHT,
     NOON,
     NOON_CLOCK,
+    hints,
 )
 from agentkit.schedules.parser.meanings import (
     CalendarDay,
@@ -22,6 +23,7 @@ from agentkit.schedules.parser.meanings import (
     Problem,
     Unit,
     Vague,
+    Zone,
 )
 from agentkit.schedules.parser.word_lists import word_list
 
@@ -120,6 +122,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "hoy": DayOffset(0),
         "mañana": DayOffset(1),
         "mañana temprano": DayOffset(1),
+        "mañana a primera hora": DayOffset(1),
         "manana": DayOffset(1),
         "pasado mañana": DayOffset(2),
         "nochebuena": CalendarDay(12, 24),
