@@ -68,6 +68,11 @@ class AlarmService:
                 alarm_ms = lifecycle.session.row.alarm_ms
                 if not went_through or alarm_ms is None or alarm_ms > self._clock.now_ms():
                     break
+        except asyncio.CancelledError:
+            # By the end of the process, or by the job itself: it uses no attempt, and is tried again later.
+            if not lifecycle.alarm.is_stopped:
+                self._hosting.lose(lifecycle, "its alarm was cancelled")
+            raise
         except Exception as error:
             if self._hosting.is_serving and lifecycle.session.gone is None:
                 logger.exception("the alarm of %s failed", lifecycle.session.agent)

@@ -34,15 +34,17 @@ class Work:
         abandoned: It did not stop when cancelled; whatever it still does must change nothing.
         sleeping: How many sleepers of it wait on a fake clock.
         threads: Threads and bounded tasks of it that have not ended.
+        blocks: Transactions it has open, of whatever agent.
     """
 
-    __slots__ = ("abandoned", "label", "sleeping", "threads")
+    __slots__ = ("abandoned", "blocks", "label", "sleeping", "threads")
 
     def __init__(self, label: str) -> None:
         self.label = label
         self.abandoned = False
         self.sleeping = 0
         self.threads = 0
+        self.blocks: list[Transaction] = []
 
     @property
     def is_alive(self) -> bool:
@@ -60,6 +62,8 @@ def abandon(work: Work) -> None:
         if frame.work is not None and frame.work is not work:
             frame.work.sleeping -= work.sleeping
     work.abandoned = True
+    for block in list(work.blocks):
+        block.session.end(block)
 
 
 @dataclass(slots=True, eq=False)

@@ -135,9 +135,10 @@ class Hosting:
             self._awaited.pop(waiting, None)
 
     def _starting_here(self) -> AgentId | None:
-        """Return the agent whose start-up the running code belongs to."""
+        """Return the agent whose start-up the running task carries out."""
+        task = asyncio.current_task()
         sessions = (frame.host.context.session for frame in context.frames())
-        return next((session.agent for session in sessions if session.is_starting and session.gone is None), None)
+        return next((session.agent for session in sessions if session.is_starting and session.starter is task), None)
 
     def _refuse_circles(self, agent: AgentId) -> None:
         """Raise when a start-up would wait for itself, also by way of others' start-ups."""
@@ -247,6 +248,7 @@ class Hosting:
 
     async def _run_start_up(self, lifecycle: Lifecycle) -> bool:
         session = lifecycle.session
+        session.starter = asyncio.current_task()
         try:
             is_alive = await lifecycle.start()
         except asyncio.CancelledError as error:
@@ -254,6 +256,8 @@ class Hosting:
             if task is None or task.cancelling():
                 raise
             raise AgentError(f"start-up of {session.agent} awaited something that was cancelled") from error
+        finally:
+            session.starter = None
         if is_alive and session.gone is not None:
             raise AgentGoneError(str(session.agent), session.gone)
         return is_alive

@@ -114,11 +114,18 @@ class Runtime:
             StoreInUseError: Another process has the store.
             StoreError: It can't be opened; the message says what to do.
         """
-        if self._hosting is None and self._start_task is None:
-            self._start_task = asyncio.ensure_future(self._start())
-            self._start_task.add_done_callback(self._start_ended)
-        if self._start_task is not None:
-            await asyncio.shield(self._start_task)
+        starting = self._start_task
+        if starting is not None:
+            await asyncio.shield(starting)
+        elif self._hosting is None:
+            starting = self._start_task = asyncio.ensure_future(self._start())
+            starting.add_done_callback(self._start_ended)
+            try:
+                await asyncio.shield(starting)
+            except asyncio.CancelledError:
+                await asyncio.wait({starting})
+                await self.close()
+                raise
 
     def _start_ended(self, task: asyncio.Task[None]) -> None:
         self._start_task = None
@@ -171,15 +178,17 @@ class Runtime:
         if self._close_task is None:
             self._close_task = asyncio.ensure_future(self._close(self._hosting))
         closing, is_cancelled = self._close_task, False
-        while not closing.done():
-            try:
-                await asyncio.shield(closing)
-            except asyncio.CancelledError:
-                # Closing goes on to its end, only without the grace.
-                is_cancelled = True
-                self._cut_short.set()
-        self._close_task = None
-        closing.result()
+        try:
+            while not closing.done():
+                try:
+                    await asyncio.shield(closing)
+                except asyncio.CancelledError:
+                    # Closing goes on to its end, only without the grace.
+                    is_cancelled = True
+                    self._cut_short.set()
+            closing.result()
+        finally:
+            self._close_task = None
         if is_cancelled:
             raise asyncio.CancelledError
 

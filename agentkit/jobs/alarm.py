@@ -74,6 +74,11 @@ class Alarm:
         self._is_stopped = self._dispatcher.is_stopped = True
 
     @property
+    def is_stopped(self) -> bool:
+        """No further job begins; a cancellation is meant."""
+        return self._is_stopped
+
+    @property
     def is_suspect(self) -> bool:
         """The agent's last alarms ended badly: its jobs run with no other agent's beside them."""
         return self._session.row.crash_strikes > 0 or self._session.row.memory_strikes > 0

@@ -147,18 +147,16 @@ class Dispatcher:
         )
 
     async def _guarded(self, handler: Handler, run: JobContext, work: Work) -> Any:
-        """Run an attempt. Whatever escapes it is its failure, but a cancellation that the runtime asked for."""
+        """Run an attempt. Whatever escapes it is its failure, but a cancellation of the alarm itself."""
         try:
             return await self._attempt(handler, run, work)
         except (Exception, KeyboardInterrupt):
             raise
         except asyncio.CancelledError as error:
-            if self.is_stopped or self._session.gone is not None:
-                raise
             task = asyncio.current_task()
-            while task is not None and task.uncancel():
-                pass
-            raise JobError(f"job {run.job.id!r} cancelled itself, or awaited something that was cancelled") from error
+            if task is None or task.cancelling():
+                raise
+            raise JobError(f"job {run.job.id!r} awaited something that was cancelled") from error
         except BaseException as error:
             raise JobError(f"job {run.job.id!r} raised {type(error).__name__}, which ends no process here") from error
 
@@ -177,8 +175,6 @@ class Dispatcher:
             slow.cancel()
             if work.is_alive:
                 self._alive[job.id] = (started_ms, work)
-            if work.abandoned:
-                self._session.end_abandoned()
 
     async def _bounded(self, running: Awaitable[Any], job: Job, work: Work) -> Any:
         """Await a run; at its timeout cancel it, and abandon it when it doesn't stop."""

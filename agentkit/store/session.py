@@ -47,6 +47,7 @@ class Session:
         table: The jobs, committed or on their way.
         interrupted: Id of the job that was under way when the last owner died.
         is_starting: Start-up is under way: its commits don't count as progress after a crash.
+        starter: The task that runs its start-up.
         gone: Why this instance may not write any more; None while it may.
         on_change: Called after the alarm may have changed.
         on_lost: Called once when a commit failed.
@@ -66,6 +67,7 @@ class Session:
         "on_change",
         "on_lost",
         "row",
+        "starter",
         "store",
         "table",
     )
@@ -79,6 +81,7 @@ class Session:
         self.host: DurableObject | None = None
         self.gone: str | None = None
         self.is_starting = True
+        self.starter: asyncio.Task[object] | None = None
         self.on_change: Callable[[Session], None] = _ignore
         self.on_lost: Callable[[Session], None] = _ignore
         self._state = activated.state
@@ -352,7 +355,7 @@ class Session:
             yield
             return
         self._lock = self._lock or asyncio.Lock()
-        await self._lock.acquire()
+        await self._turn(self._lock)
         transaction = self._active = Transaction(self)
         assert self.host is not None
         try:
@@ -362,24 +365,43 @@ class Session:
                 yield
             await self._flush(transaction)
         finally:
-            self._end(transaction)
+            self.end(transaction)
         # Without the lock: what follows may want a block of its own.
         for follow in transaction.afterwards:
             await follow()
 
-    def _end(self, transaction: Transaction) -> None:
+    async def _turn(self, lock: asyncio.Lock) -> None:
+        """Take the lock, unless the code holds a block that the lock's holder waits for, which would never end."""
+        if not lock.locked():
+            await lock.acquire()
+            return
+        held = [frame.transaction for frame in context.frames() if frame.transaction and frame.transaction.is_open]
+        link: Session | None = self
+        while link is not None and link._active is not None:
+            if link._active in held:
+                other = f"the open block of {link.agent}, which waits for this one"
+                raise TransactionConflictError(str(self.agent), [other])
+            link = link._active.waits_for
+        for transaction in held:
+            transaction.waits_for = self
+        try:
+            await lock.acquire()
+        finally:
+            for transaction in held:
+                transaction.waits_for = None
+
+    def end(self, transaction: Transaction) -> None:
+        """End a block, whether its code has left it or was abandoned in it, so that others get their turn."""
         transaction.is_open = False
+        for work in transaction.works:
+            if transaction in work.blocks:
+                work.blocks.remove(transaction)
         if self._active is transaction:
             self._active = None
         if transaction.holds_lock:
             transaction.holds_lock = False
             assert self._lock is not None
             self._lock.release()
-
-    def end_abandoned(self) -> None:
-        """End a block whose code was abandoned inside it, so that others get their turn."""
-        if self._active is not None and any(work.abandoned for work in self._active.works):
-            self._end(self._active)
 
     async def _flush(self, transaction: Transaction) -> None:
         transaction.is_open = False

@@ -25,10 +25,11 @@ class Transaction:
         is_open: Whether code in it still belongs to it.
         afterwards: What to do once it is committed.
         holds_lock: Others wait for its end.
+        waits_for: Code in it waits for another agent's block to end.
         works: The work it is part of; abandoned, they end it.
     """
 
-    __slots__ = ("afterwards", "batch", "foreign", "holds_lock", "is_open", "reads", "session", "works")
+    __slots__ = ("afterwards", "batch", "foreign", "holds_lock", "is_open", "reads", "session", "waits_for", "works")
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -37,7 +38,10 @@ class Transaction:
         self.foreign: set[Token] = set()
         self.is_open = True
         self.holds_lock = True
+        self.waits_for: Session | None = None
         self.works = [frame.work for frame in frames() if frame.work is not None]
+        for work in self.works:
+            work.blocks.append(self)
         self.afterwards: list[Callable[[], Awaitable[None]]] = []
 
     def conflicts(self) -> list[str]:
