@@ -30,6 +30,8 @@ class Intent:
         management: Patterns that start commands on existing schedules.
         pleading: Words that make a sentence a request wherever they stand: "リマインドして".
         managing: Words that make one about reminders a command wherever they stand: "削除して".
+        asking_verbs: First words that ask when a subject and one of ``bare_verbs`` follow: "do the trains run".
+        bare_verbs: Verbs after such a subject.
         managed: What such commands are about: "reminders".
         after_managed: Words that may follow those: "for", "about".
         moving: First words of commands that give something a new time: "move the call to 5 pm".
@@ -72,6 +74,8 @@ class Intent:
     management: tuple[str, ...] = ()
     pleading: frozenset[str] = frozenset()
     managing: frozenset[str] = frozenset()
+    asking_verbs: frozenset[str] = frozenset()
+    bare_verbs: frozenset[str] = frozenset()
     managed: frozenset[str] = frozenset()
     after_managed: frozenset[str] = frozenset()
     moving: frozenset[str] = frozenset()

@@ -12,9 +12,9 @@ from agentkit.schedules.parser.detect import detect_language
 from agentkit.schedules.parser.grammar import Item, match_length, reduce_items
 from agentkit.schedules.parser.language import Language, look_up
 from agentkit.schedules.parser.left_over import left_over
-from agentkit.schedules.parser.meanings import DayPart, Problem
+from agentkit.schedules.parser.meanings import DayOffset, DayPart, Problem
 from agentkit.schedules.parser.once import once
-from agentkit.schedules.parser.parsed import NoSchedule, ParsedSchedule, When
+from agentkit.schedules.parser.parsed import NoSchedule, ParsedSchedule, Scheduled, When
 from agentkit.schedules.parser.repeat import repeated
 from agentkit.schedules.parser.selection import (
     HOW_OFTEN,
@@ -176,14 +176,16 @@ def _answer(
     problem = timing.problem or problem
     if timing.past is not None and problem is None:
         problem = Problem("That time is over already. When should it be?")
-    if timing.zone is not None:
-        if timing.zone.name:
-            named = known_zone(timing.zone.name)
+    said = timing.zone
+    if said is not None:
+        if said.name:
+            zone_name = said.name
+            named = known_zone(zone_name)
             if named is None:
-                return _asks(description, f"I don't know the time zone {timing.zone.name}. Which one do you mean?")
-            zone, zone_name = named, timing.zone.name
-        elif timing.zone.minutes is not None:
-            zone = timezone(timedelta(minutes=timing.zone.minutes))
+                return _asks(description, f"I don't know the time zone {zone_name}. Which one do you mean?")
+            timing, zone = _by_users_calendar(timing, now, zone, named), named
+        elif said.minutes is not None:
+            zone = timezone(timedelta(minutes=said.minutes))
             if timing.every is not None:
                 return _asks(description, "Which city's time zone should the repeated time follow?")
     if timing.problem is not None:
@@ -208,6 +210,20 @@ def _answer(
     if plan.until is not None and not next_runs(plan, now, 1):
         problem = problem or Problem("It would be over before its first run. Until when should it run?")
     return _checked(plan, problem)
+
+
+def _by_users_calendar(timing: Timing, now: datetime, zone: tzinfo, named: tzinfo) -> Timing:
+    """Return the timing with "tomorrow" moved to the user's own tomorrow, where the named zone is a day apart."""
+    day = timing.day
+    apart = (now.astimezone(zone).date() - now.astimezone(named).date()).days
+    if not isinstance(day, DayOffset) or not apart:
+        return timing
+    meant = now.astimezone(zone).date() + timedelta(days=day.days)
+    for moved in (timing, replace(timing, day=DayOffset(day.days + apart))):
+        found = once(moved, now, named)
+        if isinstance(found, Scheduled) and found.date.astimezone(zone).date() == meant:
+            return moved
+    return timing
 
 
 def _rated(timing: Timing) -> Timing:

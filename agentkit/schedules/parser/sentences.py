@@ -140,7 +140,7 @@ def _plain_kind(items: list[Item], words: list[Item], place: int, language: Lang
     if place >= len(words):
         return "plain" if any(is_timing(item) for item in items) else "empty"
     leads = not is_timing(items[0])
-    if match_length(words, place, beginnings["questions"]):
+    if match_length(words, place, beginnings["questions"]) or _asks_of(words, place, language):
         return "question"
     if match_length(words, place, beginnings["management"]) and _is_managed(items, language):
         return "command"
@@ -155,6 +155,13 @@ def _plain_kind(items: list[Item], words: list[Item], place: int, language: Lang
     if any(item.word in language.intent.past for item in early):
         return "statement"
     return "question" if marked else "plain"
+
+
+def _asks_of(words: list[Item], place: int, language: Language) -> bool:
+    """Tell whether "do", a subject and its verb lead: "do the trains run on Sunday", unlike "do the dishes"."""
+    if words[place].word not in language.intent.asking_verbs:
+        return False
+    return any(item.word in language.intent.bare_verbs for item in words[place + 2 : place + 5])
 
 
 def _names_new_time(items: list[Item]) -> bool:

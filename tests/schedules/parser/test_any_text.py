@@ -93,7 +93,7 @@ def test_any_text_has_an_answer(text: str, zone: str) -> None:
     assert plan.source == "rules"
 
 
-@settings(max_examples=1500, derandomize=True, deadline=None)
+@settings(max_examples=1000, derandomize=True, deadline=None)
 @given(words=st.lists(ENGLISH, max_size=12), zone=st.sampled_from(ZONES), now=st.sampled_from(NOWS))
 def test_timing_words_in_any_order_make_a_sound_plan(words: list[str], zone: str, now: datetime) -> None:
     """Timing words thrown together never raise, and a plan without a question passes every check."""
@@ -102,7 +102,7 @@ def test_timing_words_in_any_order_make_a_sound_plan(words: list[str], zone: str
     assert plan.question or fault_of(plan, now) is None
 
 
-@settings(max_examples=800, derandomize=True, deadline=None)
+@settings(max_examples=600, derandomize=True, deadline=None)
 @given(data=st.data(), language=st.sampled_from(sorted(OTHERS)))
 def test_other_languages_make_a_sound_plan(data: st.DataObject, language: str) -> None:
     """The same for the other languages."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -44,10 +46,17 @@ def shown(moment: datetime) -> str:
     return moment.astimezone(ZONE).strftime("%Y-%m-%d %H:%M")
 
 
+@pytest.fixture(scope="module")
+def runner() -> Iterator[asyncio.Runner]:
+    # One event loop for all: a loop for each of so many phrases would take longer than the phrases.
+    with asyncio.Runner() as runner:
+        yield runner
+
+
 @pytest.mark.parametrize(("text", "expected", "task"), CASES, ids=[case[0] for case in CASES])
-async def test_phrase_means_what_it_meant(text: str, expected: str, task: str) -> None:
+def test_phrase_means_what_it_meant(runner: asyncio.Runner, text: str, expected: str, task: str) -> None:
     """Every phrase of the table is read as written there."""
-    plan = await parse_schedule(text, now=NOW, timezone=ZONE.key)
+    plan = runner.run(parse_schedule(text, now=NOW, timezone=ZONE.key))
 
     assert outcome(plan) == expected
     if expected not in ("question", "nothing"):

@@ -128,7 +128,8 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "on? <day|weekday> ,? <part|phrase>", lambda day, part: _both(_day(day), part)),
     ("said", "on|in? the <part> of <day|weekday|monthday>", lambda part, day: _both(_day(day), part)),
     ("said", "until|till|til|thru|through|ending|to and? including? on? the? <day|weekday|monthday>", phrases.until),
-    ("said", "until|till|til|ending|up at|to? <time|times>", phrases.until),
+    ("said", "until|till|til|ending at|to? <time|times>", phrases.until),
+    ("said", "up to|until|till <time|times>", phrases.until),
     (
         "said",
         "until|till|til|up to? <number>",

@@ -97,7 +97,8 @@ INTENT: Final = Intent(
         "when|when's|whens is|are|was|were|do|does|did|will|can|should|would|am|has|have",
         "when's|whens",
         "is|are|am|was|were|does|did|isn't|aren't|wasn't|doesn't|didn't|has|hasn't|hadn't|shall|should|had",
-        "do|have|haven't|don't|might|may|must i|you|we|they|it|he|she|u|people|the|my|your|our",
+        "do|have i|you|we|they|it|he|she|u|people|your",
+        "haven't|don't|might|may|must i|you|we|they|it|he|she|u|people|the|my|your|our",
         "will|would|can|could|won't|can't|couldn't|wouldn't i|we|they|it|he|she|the|my|our|your|that|this|there|these",
         "will|would you|u be|come|go|join|attend|stay",
         "show|tell me what|what's|how|why|when|where|who|which",
@@ -108,14 +109,14 @@ INTENT: Final = Intent(
         "any idea|ideas|chance|thoughts|plans|news",
         "know|guess what|when|who|how|why",
         "tell me a|an|about|how|why|what|who|when|where|which|more|something|the|your|if|whether",
-        "explain|define|translate|calculate|compute|convert|describe|compare|spell|imagine|pretend",
+        "explain|describe|compare how|why|what|when|whether|if|to|me|us|a|an",
+        "define|translate|calculate|compute|convert|spell|imagine|pretend",
         (
             "write|compose|tell|sing|create|generate|make|give|recite|invent me|us? a|an|another|the|some short|"
             "long|funny|nice|little? poem|poems|story|song|haiku|essay|joke|limerick|tale|novel|sonnet|rap|"
             "lyrics|script|function|program|regex|riddle"
         ),
-        "sing|recite|google",
-        "recommend|suggest me|us|a|an|some|something|the",
+        "recommend|suggest me|us|a|an|some|something",
         "find me|us a|an|some|the|good",
         "let's|lets see|say|suppose",
         "i wonder|wondered",
@@ -172,6 +173,11 @@ INTENT: Final = Intent(
     managed=word_set(
         "reminder reminders reminder's alarm alarms timer timers schedule schedules notification notifications "
         "reminding schedules alerts jobs scheduled upcoming recurring tasks agenda calendar events"
+    ),
+    asking_verbs=frozenset({"do"}),
+    bare_verbs=word_set(
+        "run go open close work have come start end stop leave arrive need want like exist get take know still ever "
+        "usually always meet sleep eat live play happen depart land operate deliver offer serve sell accept allow"
     ),
     moving=word_set("move shift push change bring delay reschedule postpone switch"),
     occasions=(

@@ -127,6 +127,7 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "le <ordinal> <weekday> du|de chaque? mois", recurrences.nth_weekday_monthly),
     ("every", "le dernier <weekday> du|de chaque? mois", recurrences.last_weekday_monthly),
     ("every", "le <number|ordinal> de chaque mois", lambda day: recurrences.month_days(days.single(day))),
+    ("every", "chaque <number|ordinal> du mois", lambda day: recurrences.month_days(days.single(day))),
     ("every", "le <number|ordinal> du mois", lambda day: recurrences.month_days(days.single(day))),
     (
         "every",
