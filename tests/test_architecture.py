@@ -25,7 +25,7 @@ def test_places_that_catch_any_error_are_listed() -> None:
 
 def test_files_that_are_named_exist() -> None:
     """Each file is found below the package, in the folder of its section or at the root."""
-    names = {path.relative_to(ROOT / "agentkit").as_posix() for path in (ROOT / "agentkit").rglob("*.py")}
-    names |= {name.rpartition("/")[2] for name in names} | {"tools/layers.py"}
+    names = {"/" + path.relative_to(ROOT / "agentkit").as_posix() for path in (ROOT / "agentkit").rglob("*.py")}
+    names.add("/tools/layers.py")
 
-    assert [name for name in FILE.findall(TEXT) if name not in names] == []
+    assert [name for name in FILE.findall(TEXT) if not any(known.endswith("/" + name) for known in names)] == []

@@ -36,7 +36,7 @@ LAYERS = """
     state
     store
     options tasks telemetry stop_signals
-    context clock errors events ids retry json_value prompts
+    context clock errors events ids retry json_value plain_text prompts
 """
 
 # Which files may import a library from outside, as paths below agentkit/.

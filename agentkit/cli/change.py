@@ -13,7 +13,7 @@ from typing import Final
 from agentkit.cli.offline import offline
 from agentkit.cli.output import fail, print_json
 from agentkit.cli.store_option import add_json, add_store
-from agentkit.schedules.chat_text import one_line
+from agentkit.plain_text import one_line
 
 _DONE: Final = {
     "cancel": "cancelled",

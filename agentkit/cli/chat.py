@@ -29,9 +29,9 @@ from agentkit.cli.local_zone import local_zone
 from agentkit.cli.store_option import add_json, add_store
 from agentkit.errors import ConfigurationError
 from agentkit.options import AgentOptions
+from agentkit.plain_text import one_line
 from agentkit.runtime import Runtime
 from agentkit.schedules.chat import SchedulingChat
-from agentkit.schedules.chat_text import one_line
 from agentkit.schedules.schedule import Schedule
 from agentkit.schedules.wall_clock import zone_named
 

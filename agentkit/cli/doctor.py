@@ -18,7 +18,7 @@ from agentkit.cli.local_zone import local_zone
 from agentkit.cli.output import print_json
 from agentkit.cli.store_option import add_json, add_store, location_of, view
 from agentkit.errors import AgentKitError, ConfigurationError
-from agentkit.schedules.chat_text import one_line
+from agentkit.plain_text import one_line
 
 # Upserts and window functions came with 3.24 and 3.25, `returning` with 3.35.
 _OLDEST_SQLITE: Final = (3, 35, 0)

@@ -9,7 +9,7 @@ from agentkit.cli.names import add_agent, known_agent
 from agentkit.cli.output import print_json, print_table
 from agentkit.cli.store_option import add_json, add_store, view
 from agentkit.clock import from_ms
-from agentkit.schedules.chat_text import one_line, several_lines
+from agentkit.plain_text import one_line, several_lines
 from agentkit.store.store import AgentId, HistoryRow
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from agentkit.schedules.chat_text import one_line, shortened
+from agentkit.plain_text import one_line, shortened
 
 _WIDEST = 60
 

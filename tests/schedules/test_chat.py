@@ -12,8 +12,9 @@ import pytest
 
 from agentkit import Agent, AgentOptions, Schedule
 from agentkit.errors import ScheduleError
+from agentkit.plain_text import one_line, several_lines, shortened
 from agentkit.schedules.chat import SchedulingChat
-from agentkit.schedules.chat_commands import (
+from agentkit.schedules.chat.commands import (
     Act,
     Answer,
     Change,
@@ -24,9 +25,8 @@ from agentkit.schedules.chat_commands import (
     Talk,
     read_command,
 )
-from agentkit.schedules.chat_memory import Memory, Pending, memory_from_json
-from agentkit.schedules.chat_text import one_line, several_lines, shortened
-from agentkit.schedules.chat_zones import known_name
+from agentkit.schedules.chat.memory import Memory, Pending, memory_from_json
+from agentkit.schedules.chat.zones import known_name
 from agentkit.testing import FakeClock, ManualRuntime
 
 START = datetime(2026, 11, 30, 18, 0, tzinfo=UTC)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from agentkit.errors import CronError, ScheduleError
 from agentkit.schedules.cron import CronRule
 from agentkit.schedules.describe import describe, describe_cron
-from agentkit.schedules.describe_recurrence import describe_recurrence
+from agentkit.schedules.describe.recurrence import describe_recurrence
 from agentkit.schedules.parser import parse_schedule
 from agentkit.schedules.schedule import Schedule
 

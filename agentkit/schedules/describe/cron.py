@@ -19,9 +19,9 @@ from agentkit.schedules.cron import (
     spell_out,
 )
 from agentkit.schedules.cron_fields import DayFields
-from agentkit.schedules.describe_days import DayWords, day_words
-from agentkit.schedules.describe_times import TimeWords, is_short, time_words
-from agentkit.schedules.describe_words import listed
+from agentkit.schedules.describe.days import DayWords, day_words
+from agentkit.schedules.describe.times import TimeWords, is_short, time_words
+from agentkit.schedules.describe.words import listed
 
 ENDS_IN_TIME: Final = re.compile(r"\d\d:\d\d")
 

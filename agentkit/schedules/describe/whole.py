@@ -7,9 +7,9 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from agentkit.clock import LATEST_MS, from_ms
-from agentkit.schedules.describe_cron import describe_cron
-from agentkit.schedules.describe_recurrence import describe_recurrence, is_complete
-from agentkit.schedules.describe_words import duration_unit, every, moment_shown
+from agentkit.schedules.describe.cron import describe_cron
+from agentkit.schedules.describe.recurrence import describe_recurrence, is_complete
+from agentkit.schedules.describe.words import duration_unit, every, moment_shown
 from agentkit.schedules.recurrence import Recurrence
 from agentkit.schedules.schedule import Schedule
 from agentkit.schedules.wall_clock import zone_named

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from agentkit.schedules.chat_memory import Action
+from agentkit.schedules.chat.memory import Action
 
 _THING: Final = (
     r"(?:reminders?|schedules?|alarms?|tasks?|jobs?|timers?|things?|ones|items|plans?|list|agenda|everything|all)"

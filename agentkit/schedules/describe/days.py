@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from agentkit.schedules.cron_fields import MONTH_LENGTHS, DayFields
-from agentkit.schedules.describe_words import (
+from agentkit.schedules.describe.words import (
     MONTHS,
     PLACES,
     WEEKDAYS,

@@ -7,7 +7,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
 from agentkit.errors import ScheduleError
-from agentkit.schedules.chat_targets import Entry
+from agentkit.schedules.chat.targets import Entry
 from agentkit.schedules.recurrence import Recurrence
 from agentkit.schedules.request import Every
 from agentkit.schedules.schedule import Schedule

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
-from agentkit.schedules import chat_phrases as phrases
-from agentkit.schedules.chat_memory import Action
+from agentkit.schedules.chat import phrases as phrases
+from agentkit.schedules.chat.memory import Action
 
 #: "Move it to the left to the top to …" is no change of a schedule.
 _MOST_READINGS: Final = 8

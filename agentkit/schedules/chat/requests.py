@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Final
 
 from agentkit.clock import to_ms
-from agentkit.schedules import chat_replies as replies
-from agentkit.schedules.chat_memory import Pending
-from agentkit.schedules.chat_timing import Parse, is_pure
-from agentkit.schedules.chat_view import Decision, Make, View, asked, said
+from agentkit.schedules.chat import replies
+from agentkit.schedules.chat.memory import Pending
+from agentkit.schedules.chat.timing import Parse, is_pure
+from agentkit.schedules.chat.view import Decision, Make, View, asked, said
 
 #: A request that names nothing yet.
 _BARE: Final = re.compile(

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
-from agentkit.schedules.chat_memory import Action, Memory, Pending
-from agentkit.schedules.chat_targets import Entry
+from agentkit.schedules.chat.memory import Action, Memory, Pending
+from agentkit.schedules.chat.targets import Entry
 
 if TYPE_CHECKING:
     from agentkit.schedules.parser import ParsedSchedule

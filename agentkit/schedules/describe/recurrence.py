@@ -8,10 +8,10 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from agentkit.schedules.cron_fields import DayFields
-from agentkit.schedules.describe_cron import sentence, with_zone
-from agentkit.schedules.describe_days import ALL_DAYS, ALL_MONTHS, ALL_WEEKDAYS, LAST, DayWords, day_words
-from agentkit.schedules.describe_times import MOST_LISTED, TimeWords, is_short, time_words
-from agentkit.schedules.describe_words import (
+from agentkit.schedules.describe.cron import sentence, with_zone
+from agentkit.schedules.describe.days import ALL_DAYS, ALL_MONTHS, ALL_WEEKDAYS, LAST, DayWords, day_words
+from agentkit.schedules.describe.times import MOST_LISTED, TimeWords, is_short, time_words
+from agentkit.schedules.describe.words import (
     PLACES,
     WORKDAYS,
     listed,

@@ -1,6 +1,6 @@
 """A conversation about schedules, by rules first: what ``agentkit chat`` and bots answer with.
 
-A message goes through ``chat_commands`` (what kind it is) and ``chat_decisions`` (what to do about it); here that is
+A message goes through ``commands`` (what kind it is) and ``decisions`` (what to do about it); here that is
 carried out, together with what is remembered, in one transaction.
 """
 
@@ -12,16 +12,16 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from agentkit.errors import QuotaError, ScheduleError, TransactionConflictError
-from agentkit.schedules import chat_replies as replies
+from agentkit.plain_text import one_line, several_lines
 from agentkit.schedules.callbacks import Callback
-from agentkit.schedules.chat_decisions import decide
-from agentkit.schedules.chat_memory import Memory, memory_from_json
-from agentkit.schedules.chat_model import ModelReader, assisted
-from agentkit.schedules.chat_schedules import is_same, request_of, runs_too_often
-from agentkit.schedules.chat_targets import Entry
-from agentkit.schedules.chat_text import one_line, several_lines
-from agentkit.schedules.chat_view import Alter, Apply, Decision, Make, Say, UseZone, View
-from agentkit.schedules.chat_zones import known_name
+from agentkit.schedules.chat import replies
+from agentkit.schedules.chat.decisions import decide
+from agentkit.schedules.chat.memory import Memory, memory_from_json
+from agentkit.schedules.chat.model import ModelReader, assisted
+from agentkit.schedules.chat.schedules import is_same, request_of, runs_too_often
+from agentkit.schedules.chat.targets import Entry
+from agentkit.schedules.chat.view import Alter, Apply, Decision, Make, Say, UseZone, View
+from agentkit.schedules.chat.zones import known_name
 from agentkit.schedules.schedule import Schedule
 from agentkit.schedules.wall_clock import zone_named
 

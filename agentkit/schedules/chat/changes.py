@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import assert_never
 
-from agentkit.schedules import chat_replies as replies
-from agentkit.schedules.chat_acts import nothing_pointed_at
-from agentkit.schedules.chat_commands import Split
-from agentkit.schedules.chat_requests import requested
-from agentkit.schedules.chat_targets import Entry, find
-from agentkit.schedules.chat_timing import Parse, changed, is_complete, is_pure, shifted
-from agentkit.schedules.chat_view import Alter, Decision, Make, View, said
+from agentkit.schedules.chat import replies
+from agentkit.schedules.chat.acts import nothing_pointed_at
+from agentkit.schedules.chat.commands import Split
+from agentkit.schedules.chat.requests import requested
+from agentkit.schedules.chat.targets import Entry, find
+from agentkit.schedules.chat.timing import Parse, changed, is_complete, is_pure, shifted
+from agentkit.schedules.chat.view import Alter, Decision, Make, View, said
 
 
 async def changing(readings: tuple[Split, ...], text: str, view: View, parse: Parse) -> Decision:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from agentkit.schedules import chat_replies as replies
-from agentkit.schedules.chat_acts import acted
-from agentkit.schedules.chat_answers import answered
-from agentkit.schedules.chat_changes import changing
-from agentkit.schedules.chat_commands import Act, Answer, Change, Command, Request, SetZone, Show, Talk, read_command
-from agentkit.schedules.chat_requests import requested
-from agentkit.schedules.chat_targets import find
-from agentkit.schedules.chat_timing import Parse, is_complete
-from agentkit.schedules.chat_view import Decision, Make, UseZone, View, said
+from agentkit.schedules.chat import replies
+from agentkit.schedules.chat.acts import acted
+from agentkit.schedules.chat.answers import answered
+from agentkit.schedules.chat.changes import changing
+from agentkit.schedules.chat.commands import Act, Answer, Change, Command, Request, SetZone, Show, Talk, read_command
+from agentkit.schedules.chat.requests import requested
+from agentkit.schedules.chat.targets import find
+from agentkit.schedules.chat.timing import Parse, is_complete
+from agentkit.schedules.chat.view import Decision, Make, UseZone, View, said
 
 
 async def decide(text: str, view: View, parse: Parse) -> Decision:

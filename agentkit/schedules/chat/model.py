@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from agentkit.clock import to_ms
 from agentkit.errors import ConfigurationError, ParseError
-from agentkit.schedules import chat_replies as replies
-from agentkit.schedules.chat_memory import Pending
-from agentkit.schedules.chat_text import one_line
-from agentkit.schedules.chat_view import Decision, Make, Say, View, asked
+from agentkit.plain_text import one_line
+from agentkit.schedules.chat import replies
+from agentkit.schedules.chat.memory import Pending
+from agentkit.schedules.chat.view import Decision, Make, Say, View, asked
 
 if TYPE_CHECKING:
     from agentkit.schedules.parser import ParsedSchedule, ScheduleParser

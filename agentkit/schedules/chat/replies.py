@@ -7,9 +7,9 @@ from datetime import datetime, timedelta
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from agentkit.schedules.chat_memory import Action
-from agentkit.schedules.chat_targets import Entry
-from agentkit.schedules.chat_text import shortened
+from agentkit.plain_text import shortened
+from agentkit.schedules.chat.memory import Action
+from agentkit.schedules.chat.targets import Entry
 from agentkit.schedules.schedule import Schedule
 
 NEXT_RUNS: Final = 3

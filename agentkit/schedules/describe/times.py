@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
-from agentkit.schedules.describe_words import clock_time, every, listed, numbers_listed
+from agentkit.schedules.describe.words import clock_time, every, listed, numbers_listed
 
 DAY_MINUTES: Final = 24 * 60
 ALL_HOURS: Final = list(range(24))

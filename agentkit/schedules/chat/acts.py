@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agentkit.clock import to_ms
-from agentkit.schedules import chat_replies as replies
-from agentkit.schedules.chat_commands import Act
-from agentkit.schedules.chat_memory import Action, Pending
-from agentkit.schedules.chat_requests import requested
-from agentkit.schedules.chat_targets import Entry, find
-from agentkit.schedules.chat_timing import Parse, is_complete
-from agentkit.schedules.chat_view import Apply, Decision, Say, View, asked, said
+from agentkit.schedules.chat import replies
+from agentkit.schedules.chat.commands import Act
+from agentkit.schedules.chat.memory import Action, Pending
+from agentkit.schedules.chat.requests import requested
+from agentkit.schedules.chat.targets import Entry, find
+from agentkit.schedules.chat.timing import Parse, is_complete
+from agentkit.schedules.chat.view import Apply, Decision, Say, View, asked, said
 
 
 async def acted(command: Act, text: str, view: View, parse: Parse) -> Decision:

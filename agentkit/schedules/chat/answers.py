@@ -7,14 +7,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from agentkit.clock import to_ms
-from agentkit.schedules import chat_replies as replies
-from agentkit.schedules.chat_acts import applied
-from agentkit.schedules.chat_commands import Act, Answer, Change, Command, Request, SetZone
-from agentkit.schedules.chat_memory import Pending
-from agentkit.schedules.chat_requests import requested
-from agentkit.schedules.chat_targets import find
-from agentkit.schedules.chat_timing import Parse, is_complete, is_pure
-from agentkit.schedules.chat_view import Decision, Make, View, asked, said
+from agentkit.schedules.chat import replies
+from agentkit.schedules.chat.acts import applied
+from agentkit.schedules.chat.commands import Act, Answer, Change, Command, Request, SetZone
+from agentkit.schedules.chat.memory import Pending
+from agentkit.schedules.chat.requests import requested
+from agentkit.schedules.chat.targets import find
+from agentkit.schedules.chat.timing import Parse, is_complete, is_pure
+from agentkit.schedules.chat.view import Decision, Make, View, asked, said
 
 if TYPE_CHECKING:
     from agentkit.schedules.parser import ParsedSchedule
