@@ -95,7 +95,8 @@ class Agent(DurableObject, Generic[StateT]):
     async def sql(self, statement: str, *parameters: Any) -> list[dict[str, Any]]:
         """Run a statement on the agent's own private SQLite database, made on first use, removed with the agent.
 
-        Every statement commits on its own, outside of ``transaction()``; errors are those of ``sqlite3``.
+        Every statement commits on its own, outside of ``transaction()``; errors are those of ``sqlite3``. The files
+        are in a folder beside the store (``bots.db.agents``), which moves and is backed up with it.
 
         >>> rows = await self.sql("SELECT name FROM orders WHERE id = ?", 7)         # doctest: +SKIP
         """
