@@ -6,11 +6,13 @@ import asyncio
 import os
 import signal
 import threading
+import time
+import warnings
 from pathlib import Path
 
 import pytest
 
-from agentkit import Agent, Runtime
+from agentkit import Agent, RetryPolicy, Runtime, from_thread
 from agentkit.errors import RuntimeClosedError
 
 
@@ -124,3 +126,85 @@ async def test_signal_stops_every_runtime_of_a_loop(tmp_path: Path) -> None:
         await serving
 
     assert writers() == []
+
+
+@pytest.mark.parametrize("turns", [0, 1, 2, 3, 5, 8])
+async def test_cancelled_start_leaves_nothing_open(tmp_path: Path, turns: int) -> None:
+    """Whenever it is cancelled: nothing goes on serving, and another runtime can have the store."""
+    url = f"sqlite:///{tmp_path}/agents.db"
+    runtime = Runtime(Slow, store=url)
+    starting = asyncio.ensure_future(runtime.start())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+
+    starting.cancel()
+    await asyncio.wait({starting})
+    if not starting.cancelled():  # it was quicker
+        await runtime.close()
+
+    assert writers() == []
+    async with Runtime(Slow, store=url) as another:
+        assert await another.get(Slow, "ada").answer(0) == "answer"
+
+
+class Waiting(Agent):
+    """Has a job that waits, without a second attempt."""
+
+    async def plan(self) -> None:
+        await self.schedule(0.01, self.wait, retry=RetryPolicy(max_attempts=1))
+
+    async def wait(self) -> None:
+        self.deps.append(asyncio.current_task())
+        await asyncio.sleep(60)
+
+    async def left(self) -> tuple[int, int]:
+        return len(await self.list_schedules()), len(await self.history())
+
+
+async def test_cancelled_alarm_spends_no_attempt(tmp_path: Path) -> None:
+    """A program that cancels every task before it closes cuts jobs off, as closing does (SPEC 5.3)."""
+    url = f"sqlite:///{tmp_path}/agents.db"
+    tasks: list[asyncio.Task[None]] = []
+    async with Runtime(Waiting, store=url, deps=tasks, shutdown_grace=0) as runtime:
+        await runtime.get(Waiting, "ada").plan()
+        await asyncio.sleep(0.1)
+        tasks[0].cancel()
+        await asyncio.wait(tasks, timeout=5)
+
+    async with Runtime(Waiting, store=url, deps=tasks, shutdown_grace=0) as runtime:
+        left = await runtime.get(Waiting, "ada").left()
+
+    assert tasks[0].cancelled()
+    assert left == (1, 0)
+
+
+class Threaded(Agent):
+    """A plain callback that outlives its event loop."""
+
+    async def plan(self) -> None:
+        await self.schedule(0.01, self.linger)
+
+    def linger(self) -> None:
+        time.sleep(0.3)
+        try:
+            from_thread(self.storage.put("late", 1))
+        except Exception as error:
+            self.deps.append(error)
+
+
+def test_thread_that_outlives_its_loop_is_refused(tmp_path: Path) -> None:
+    """``from_thread`` raises there, and leaves no coroutine behind that was never awaited."""
+    errors: list[Exception] = []
+
+    async def serve() -> None:
+        async with Runtime(Threaded, store=f"sqlite:///{tmp_path}/agents.db", deps=errors, shutdown_grace=0) as runtime:
+            await runtime.get(Threaded, "ada").plan()
+            await asyncio.sleep(0.1)
+
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        asyncio.run(serve())
+        time.sleep(0.4)
+
+    assert [type(error) for error in errors] == [RuntimeClosedError]
+    assert [str(warning.message) for warning in warned if "never awaited" in str(warning.message)] == []

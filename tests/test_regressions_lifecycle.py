@@ -127,6 +127,27 @@ async def test_start_ups_that_wait_for_each_other_are_refused(manual_runtime: St
             await runtime.get(Circle, "a").ping()
 
 
+class Refreshing(Agent):
+    """Starts a task in its start-up that calls the agent itself."""
+
+    async def on_start(self) -> None:
+        self.task = asyncio.ensure_future(self.get(Refreshing, self.name).refresh())
+        await self.storage.put("started", True)
+
+    async def refresh(self) -> str:
+        return "refreshed"
+
+    async def wait(self) -> str:
+        return await self.task
+
+
+async def test_task_of_a_start_up_may_call_the_agent(manual_runtime: Start) -> None:
+    """What start-up doesn't wait for waits for the start-up."""
+    runtime = await manual_runtime(Refreshing)
+
+    assert await runtime.get(Refreshing, "ada").wait() == "refreshed"
+
+
 class Brief(Agent):
     """Writes at the end of a short call."""
 

@@ -61,6 +61,27 @@ async def test_run_that_ends_oddly_fails_once(manual_runtime: Start, run: Run) -
     assert [(entry.outcome, entry.attempts) for entry in await history(runtime)] == [("failed", 1)]
 
 
+async def cancel_itself(agent: Worker, context: JobContext) -> None:
+    """Cancel the task that runs the job, the first time."""
+    if len(agent.deps.log) == 1:
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+
+
+async def test_job_that_cancels_its_alarm_is_tried_again_later(manual_runtime: Start) -> None:
+    """It is cut off, which uses no attempt, and comes back after a wait instead of at once."""
+    script = Script(run=cancel_itself)
+    runtime = await manual_runtime(Worker, deps=script, real_timeout=5)
+    await runtime.get(Worker, "ada").push("run", after=1, retry=ONCE)
+
+    await runtime.advance(60)
+
+    assert script.log == ["run", "run"]
+    assert [(entry.outcome, entry.attempts) for entry in await history(runtime)] == [("completed", 1)]
+
+
 async def test_job_moved_before_the_first_year_can_be_listed(manual_runtime: Start) -> None:
     """A moment that no UTC datetime can tell is the earliest that one can."""
     earliest = datetime.min.replace(tzinfo=timezone(timedelta(hours=14)))

@@ -239,6 +239,11 @@ class Lasting:
     duration: Duration
     coming: bool = False
 
+    @property
+    def goes_on_for_days(self) -> bool:
+        """Whether it is longer than a task takes at a time."""
+        return self.duration.last in ("day", "week", "month", "year")
+
 
 @dataclass(frozen=True, slots=True)
 class Times:

@@ -71,11 +71,23 @@ def repeated(timing: Timing, now: datetime, zone: tzinfo, zone_name: str) -> Rep
     elif every.workday > 0:
         found = _nth_workday(every, clocks, bounds, now, zone, zone_name)
     else:
-        found = Repeated(when=Cron(cron=_cron(every, clocks, now), timezone=zone_name))
+        begin = _first_day_of(bounds, now)
+        if bounds.starts_at is not None and every.unit == "month" and not _names_days(every):
+            # "every month starting on 5 March"
+            every = replace(every, month_days=frozenset({begin.day}))
+        found = Repeated(when=Cron(cron=_cron(every, clocks, begin), timezone=zone_name))
     if isinstance(found, Problem):
         return found
     starts_at = found.starts_at if found.starts_at is not None else bounds.starts_at
     return replace(found, until=bounds.until, count=bounds.count, starts_at=starts_at)
+
+
+def _first_day_of(bounds: Bounds, now: datetime) -> datetime:
+    return now if bounds.starts_at is None else bounds.starts_at.astimezone(now.tzinfo)
+
+
+def _names_days(every: Every) -> bool:
+    return bool(every.month_days or every.nth or every.workday or every.dates)
 
 
 def _joined(timing: Timing) -> tuple[Timing, Every] | Problem:
@@ -172,7 +184,8 @@ def _clocks(timing: Timing, every: Every) -> list[Clock]:
     for clock in clocks:
         time = settled(clock, part, has_date=True)
         # "at 8, 2 and 8" goes on through the day.
-        if chosen and not clock.exact and time.hour <= chosen[-1].hour and time.hour + 12 < 24:
+        passed = chosen and (time.hour, time.minute) <= (chosen[-1].hour, chosen[-1].minute)
+        if passed and not clock.exact and time.hour + 12 < 24:
             time = replace(time, hour=time.hour + 12)
         chosen.append(time)
     return sorted(chosen, key=lambda clock: (clock.hour, clock.minute))
@@ -208,7 +221,7 @@ def _within_a_day(timing: Timing, every: Every, bounds: Bounds, now: datetime, z
 def _cron(every: Every, clocks: list[Clock], now: datetime) -> str:
     if every.unit == "week" and not every.weekdays:
         every = replace(every, weekdays=frozenset({now.weekday()}))
-    if every.unit in ("month", "year") and not (every.month_days or every.nth or every.workday or every.dates):
+    if every.unit in ("month", "year") and not _names_days(every):
         if every.unit == "year" and not every.months:
             every = replace(every, months=frozenset({1}))
         if not every.weekdays:
@@ -237,7 +250,7 @@ def _every_some_days(
             return Problem("On which days exactly should it run?")
         start = _first_day(earliest, clock, zone, _ALL_WEEK)
     else:
-        weekdays = every.weekdays or frozenset({earliest.weekday()})
+        weekdays = every.weekdays or frozenset({_first_day_of(bounds, now).weekday()})
         names = ",".join(_RRULE_DAYS[weekday] for weekday in sorted(weekdays))
         rule = f"FREQ=WEEKLY;INTERVAL={every.step};BYDAY={names}"
         if every.months:

@@ -24,7 +24,8 @@ def week_field(weekdays: frozenset[int]) -> str:
 
 def day_fields(every: Every) -> str:
     """Return the fields for day, month and weekday of a recurrence whose months all have the same days."""
-    days = _numbers(sorted(every.month_days - {-1}))
+    numbers = sorted(every.month_days - {-1})
+    days = _numbers(numbers) if len(numbers) > 4 else ",".join(str(number) for number in numbers)
     if -1 in every.month_days:
         days = f"{days},L" if days else "L"
     months = ",".join(str(month) for month in sorted(every.months))

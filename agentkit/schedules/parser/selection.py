@@ -152,6 +152,8 @@ def _settle_bounds(chosen: Selection, mentions: list[Mention], sentence: Sentenc
     if timing.every is None and timing.rate is None:
         if timing.lasting is not None and timing.lasting.coming and not timing.after:
             timing = replace(timing, every=Every(unit="day"))
+        elif timing.lasting is not None and timing.clocks and timing.day is None and timing.lasting.goes_on_for_days:
+            timing = replace(timing, problem=Problem("Once, or every day for so long?"))
         elif timing.starting is not None and not timing.has_moment:
             timing = replace(timing, problem=Problem("How often should it run from then on?"))
     if timing.every is None and timing.rate is None:

@@ -27,6 +27,8 @@ _TOKEN: Final = re.compile(
   | (?P<address> \d{1,5}[a-z]?\s(?:(?-i:[A-Z][a-z'.-]{1,20})\s){0,2}
         (?!(?:the|this|my|our|pm|am|mins?|minutes?|hours?|hrs?)\b)[^\W\d_]{2,20}\s(?:street|road|avenue|ave|lane|boulevard|blvd)\b
         | \d{1,3}(?:st|nd|rd|th)\s(?:street|avenue|ave|floor|grade|birthday|anniversary|edition|chapter|season)\b )
+  | (?P<named> (?:chapter|level|season|episode|page|room|gate|bus|volume|platform|apartment|ticket|issue|channel|route)
+        \s\d{1,4}\b (?!\s?(?:[ap]\.?m\b|o'clock|[:/h.])) )
   | (?P<link> https?://\S+ | [a-z0-9_.+-]{1,64}@[a-z0-9-]{1,64}\.[a-z0-9.-]+
         | [a-z_]{2,30}[-_]\d{4}-\d{2}-\d{2}\S{0,30}
         | \#\d+ | \$\s?\d[\d.,]* | \d[\d.,]{0,20}\s?[%€£$] | [€£]\s?\d[\d.,]* )
@@ -89,7 +91,7 @@ def split_text(text: str, *, month_first: bool) -> list[Item]:
 
 def _shaped(kind: str, word: str, *, month_first: bool) -> tuple[str, dict[str, object]]:
     match kind:
-        case "quote" | "link" | "address":
+        case "quote" | "link" | "address" | "named":
             return "\x00", _NO_READINGS
         case "iso" | "ymd":
             return word, _iso(word.replace("/", "-").replace(".", "-") if kind == "ymd" else word)

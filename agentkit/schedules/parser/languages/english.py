@@ -167,6 +167,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "the next|coming <duration>", phrases.lasting_from_now),
     ("said", "for|over|during|lasting about|a|total? of? <duration>", phrases.lasting),
     ("said", "for <article>? <unit>", lambda _, unit: phrases.lasting(amounts.one(unit)) if _ else None),
+    ("said", "for the rest of the <unit>", lambda unit: _rest_of(days.this_period(unit))),
     ("said", "for the rest of <day>", lambda day: Until(day)),
     ("said", "for|,|only? <count> in? total?", lambda count: count),
     ("said", "for|, up to <count>", lambda count: count),
@@ -210,6 +211,10 @@ def _both(first: Part | None, second: Part | None) -> Part | None:
     if isinstance(first, Problem):
         return first
     return second if isinstance(second, Problem) else Several((first, second))
+
+
+def _rest_of(period: Day | None) -> Until | None:
+    return None if period is None else Until(period)
 
 
 def _month_end(month: int) -> MonthSpan:

@@ -6,7 +6,7 @@ from typing import Final
 
 from agentkit.schedules.parser import amounts, days, recurrences
 from agentkit.schedules.parser.grammar import Rule
-from agentkit.schedules.parser.languages.shared import MIDNIGHT, NIGHT, NOON_CLOCK
+from agentkit.schedules.parser.languages.shared import MIDNIGHT, NIGHT, NOON_CLOCK, both
 from agentkit.schedules.parser.meanings import (
     Duration,
     Period,
@@ -62,6 +62,11 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("time", "at|by|@ <number> <number> pm", amounts.spoken_pm),
     ("rate", "every few|several|some <unit>", lambda _: Problem("How often exactly should it run?")),
     ("every", "every|each <unit> and <article> half", lambda unit, _: recurrences.every_and_a_half(unit)),
+    (
+        "said",
+        "<number> - <number> <daykind|mondays>",
+        lambda start, end, kind: both(recurrences.every_weekday(kind), amounts.window(start, end)),
+    ),
     ("time", "<number> <number> am", amounts.spoken_am),
     ("time", "<number> <number> pm", amounts.spoken_pm),
     ("said", "at <number> hours", lambda hour: amounts.at_one(amounts.exact_clock(hour))),
@@ -197,5 +202,6 @@ DAYS: Final[tuple[Rule, ...]] = (
         ),
     ),
     ("monthdays", "the? <ordinal> ,? and|&|or? the? <ordinal|monthdays>", days.union),
+    ("monthdays", "<monthdays> ,? and|&|or? the? <ordinal>", days.union),
     ("monthdays", "the? <ordinal> , the? <ordinal|monthdays>", days.union),
 )

@@ -129,7 +129,7 @@ INTENT: Final = Intent(
             "we'll|i'd|he'd|she'd|they'd"
         ),
         "this|that was|is|has|had|will|works|sounds|looks",
-        "thanks|thank for|you|again|so",
+        "thanks|thank for|you|again|so|god|goodness",
         "i'll|we'll be|have",
         "i|we will|shall be|have",
         "happy|merry",

@@ -61,6 +61,8 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "on? the? end of every|each week", lambda: Every(unit="week", weekdays=frozenset({4}), part=END_OF_DAY)),
     ("every", "at? the? start|beginning of every|each week", lambda: Every(unit="week", weekdays=frozenset({0}))),
     ("every", "on|at? the? start|beginning of every|each month", lambda: Every(unit="month")),
+    ("every", "every|each quarter -? hour", lambda: Every(unit="minute", step=15)),
+    ("every", "semi|bi - <every>", lambda _: Problem("On which dates exactly should it run?")),
     ("every", "half -? hourly", lambda: Every(unit="minute", step=30)),
     (
         "every",
@@ -186,6 +188,8 @@ DELAYS: Final[tuple[Rule, ...]] = (
         phrases.after,
     ),
     ("said", "in another <duration>", phrases.after),
+    ("said", "in <time>", lambda _: Problem("How long from now exactly?")),
+    ("said", "in <number> <mondays>", lambda count, weekdays: phrases.on(days.nth_coming(count, weekdays))),
     ("said", "at|by|around|about? the? this|same time tomorrow", lambda: phrases.after(Duration(86400, last="day"))),
     ("said", "at|by|around|about? the? this|same time next <unit>", lambda unit: phrases.after(amounts.one(unit))),
     ("said", "at|by|around|about? the? this|same time on? <day|weekday>", lambda _: Problem("At what time exactly?")),

@@ -167,6 +167,12 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "mwf": frozenset({0, 2, 4}),
         "tth": frozenset({1, 3}),
         "tuth": frozenset({1, 3}),
+        "tu / th": frozenset({1, 3}),
+        "t / th": frozenset({1, 3}),
+        "m / w / f": frozenset({0, 2, 4}),
+        "m / w": frozenset({0, 2}),
+        "m - f": _MONDAY_TO_FRIDAY,
+        "m - th": frozenset(range(4)),
         **_plural_weekdays(),
         **{kind: days for kind, days in _day_kinds().items() if kind.endswith("s")},
     },
@@ -213,7 +219,11 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
     },
     # Alarms that ring by themselves are no reminders.
     "thing": dict.fromkeys(
-        f"{kind} {alarm}" for kind in ("smoke", "fire", "burglar", "car", "house") for alarm in ("alarm", "alarms")
+        (
+            *(f"{kind} {alarm}" for kind in ("smoke", "fire", "burglar", "car") for alarm in ("alarm", "alarms")),
+            *("sunday times", "sunday roast", "saturday night live", "monday night football", "taco tuesday"),
+            "may the 4th be with you",
+        )
     ),
     "hint": hints(mornings="wake wakeup breakfast", evenings="dinner supper"),
     "often": {"once": 1, "twice": 2, "thrice": 3},
