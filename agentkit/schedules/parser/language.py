@@ -47,6 +47,7 @@ class Intent:
         titles: Words after which a title follows: "called".
         works: Words before the name of a work: "the song Manic Monday".
         partitives: Words before a recurrence that make it part of something else: "of".
+        zone_words: Words after the name of a city whose time is meant: "time".
         limits: Words that may go on a recurrence with what limits it: "after", "if".
         places: Words that go on either with a time or with a place: "in", "at".
         choices: Words between alternatives: "or".
@@ -92,6 +93,7 @@ class Intent:
     works: frozenset[str] = frozenset()
     glue: frozenset[str] = frozenset()
     limits: frozenset[str] = frozenset()
+    zone_words: frozenset[str] = frozenset()
     partitives: frozenset[str] = frozenset()
     places: frozenset[str] = frozenset()
     choices: frozenset[str] = frozenset()

@@ -9,6 +9,8 @@ from agentkit.schedules.parser.meanings import At, Clock, Problem
 from agentkit.schedules.parser.selection import HOW_OFTEN, MORE_THAN_ONE, Selection, unread_recurrence
 from agentkit.schedules.parser.sentences import Sentence
 
+_CLOCKS = frozenset({"time", "said"})
+
 
 def left_over(timed: list[tuple[Sentence, Selection]], language: Language) -> Problem | None:
     """Return the question about a recurrence, a bound or an exception that no rule understood."""
@@ -92,6 +94,13 @@ def _is_counted_in(sentence: Sentence, selection: Selection, language: Language)
 def _has_number_within(sentence: Sentence, selection: Selection, language: Language) -> bool:
     """Tell whether a number stands unread amid the timing: "at 9 on weekdays and 11 on weekends"."""
     places, items = selection.places, sentence.items
+    if any(
+        place not in places and _CLOCKS.intersection(items[place].readings) and items[place - 1].word == "/"
+        for place in range(2, len(items))
+        if place - 2 in places
+    ):
+        # "at 9 am PST / 12 pm EST"
+        return True
     return any(
         place not in places
         and place + 1 in places

@@ -28,7 +28,7 @@ from agentkit.schedules.parser.timing import Timing, fill
 from agentkit.schedules.parser.tokens import FORBIDDEN, same_width, split_text
 from agentkit.schedules.parser.upcoming import next_runs
 from agentkit.schedules.parser.word_lists import word_set
-from agentkit.schedules.parser.zones import known_zone
+from agentkit.schedules.parser.zones import known_zone, name_cities
 
 LONGEST_TEXT: Final = 10_000
 _MOST_TERMS: Final = 400
@@ -63,7 +63,7 @@ def read_request(text: str, *, now: datetime, zone_name: str, zone: tzinfo) -> P
     items = look_up(items, language)
     if sum(1 for item in items if item.readings) > _MOST_TERMS:
         return _asks(text[:200], MORE_THAN_ONE.question)
-    items = reduce_items(items, language.levels)
+    items = name_cities(reduce_items(items, language.levels), plain, language)
     sentences = [clause for part in split_sentences(items, plain) for clause in judge_clauses(part, language)]
     if sum(1 for item in items if is_timing(item)) > _MOST_TIMES:
         return _asks(text[:200], MORE_THAN_ONE.question)

@@ -8,7 +8,9 @@ from typing import Final
 from zoneinfo import ZoneInfo, available_timezones
 
 from agentkit.errors import ScheduleError
-from agentkit.schedules.parser.meanings import Zone
+from agentkit.schedules.parser.grammar import Item
+from agentkit.schedules.parser.language import Language
+from agentkit.schedules.parser.meanings import Problem, Zone
 from agentkit.schedules.wall_clock import zone_named
 
 _CITIES: Final = {
@@ -130,6 +132,8 @@ _NAMED: Final = {
     "my": "",
     "our": "",
 }
+_NO_AREAS: Final = ("Etc/", "US/", "Canada/", "Mexico/", "Brazil/", "Chile/", "SystemV/")
+_CLOCKS: Final = frozenset({"said", "time", "day", "times"})
 # Between Indian, Irish and Israel time there is no telling: the user's own zone is meant.
 _OWN: Final = frozenset({"ist"})
 
@@ -162,6 +166,28 @@ def known_zone(name: str) -> ZoneInfo | None:
 @cache
 def _names_by_lower_case() -> dict[str, str]:
     return {name.lower(): name for name in available_timezones() if "/" in name}
+
+
+@cache
+def _cities_by_name() -> dict[str, str]:
+    names = sorted(name for name in available_timezones() if name.count("/") == 1 and not name.startswith(_NO_AREAS))
+    return {name.split("/")[1].replace("_", " ").lower(): name for name in names}
+
+
+def name_cities(items: list[Item], text: str, language: Language) -> list[Item]:
+    """Return the items with "Kigali time" as a zone behind a clock time, and an unknown place as a problem."""
+    words = language.intent.zone_words
+    if all(item.word not in words for item in items):
+        return items
+    for place in range(len(items) - 2, 0, -1):
+        clock, city, word = items[place - 1 : place + 2]
+        is_name = word.word in words and text[city.start].isupper() and not city.readings
+        if not is_name or not _CLOCKS.intersection(clock.readings):
+            continue
+        name = _cities_by_name().get(city.word)
+        zone = Problem("I don't know that time zone. Which one do you mean?") if name is None else Zone(name)
+        items[place : place + 2] = [Item("", {"zone": zone}, city.start, word.end)]
+    return items
 
 
 def iana_zone(word: str) -> Zone | None:

@@ -67,6 +67,11 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "<duration> after my|the|our <time>", days.shifted),
     (
         "said",
+        "the? day|night|week|evening|hour before|after|prior",
+        lambda: Problem("I don't know when that is. At what time exactly?"),
+    ),
+    (
+        "said",
         "<duration> before|after|ahead|prior",
         lambda _: Problem("I don't know when that is. At what time exactly?"),
     ),

@@ -73,6 +73,7 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("time", "<time|number> p", amounts.in_the_afternoon),
     ("time", "<number> -? ish", amounts.as_clock),
     ("part", "<part> -? ish", lambda part: part),
+    ("day", "<day> -? ish", lambda day: day),
     ("duration", "<number> <daykind>", lambda count, kind: amounts.workdays(count) if len(kind) == 5 else None),
     ("duration", "<article> <daykind>", lambda _, kind: amounts.workdays(1) if len(kind) == 5 else None),
     ("time", "<number> h <number>", amounts.exact_clock),

@@ -222,6 +222,7 @@ INTENT: Final = Intent(
         "the my our your his her their its a an that those these any some no another mom's dad's whose"
     ),
     limits=word_set("after before during while when whenever if except between from past unless until till"),
+    zone_words=frozenset({"time", "timezone"}),
     partitives=frozenset({"of"}),
     places=frozenset({"on", "in", "at"}),
     clock_words=frozenset({"at", "@"}),

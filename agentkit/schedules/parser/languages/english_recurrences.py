@@ -43,6 +43,7 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("said", "the? <ordinal> to|-|from last|end <weekday|unit|daykind>", lambda *_: Problem("On which dates exactly?")),
     ("said", "the? <ordinal> last <weekday|unit|daykind>", lambda *_: Problem("On which dates exactly?")),
     ("every", "every|each year on|from? the? <ordinal> to|through|thru|until|- the? <day>", recurrences.date_range),
+    ("every", "q <duration>", recurrences.every_duration),
     ("every", "each and <every>", lambda every: every),
     ("said", "the? penultimate <weekday|unit|daykind>", lambda *_: Problem("On which dates exactly?")),
     ("minute", "at : <number>", recurrences.minute_of_hour),
