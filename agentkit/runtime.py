@@ -114,6 +114,8 @@ class Runtime:
             StoreInUseError: Another process has the store.
             StoreError: It can't be opened; the message says what to do.
         """
+        if self._close_task is not None:
+            await self.close()
         starting = self._start_task
         if starting is not None:
             await asyncio.shield(starting)
@@ -173,9 +175,9 @@ class Runtime:
 
     async def close(self) -> None:
         """Stop taking work, let what runs finish within ``shutdown_grace``, cancel the rest, close the store."""
-        if self._hosting is None:
-            return
         if self._close_task is None:
+            if self._hosting is None:
+                return
             self._close_task = asyncio.ensure_future(self._close(self._hosting))
         closing, is_cancelled = self._close_task, False
         try:
@@ -188,7 +190,8 @@ class Runtime:
                     self._cut_short.set()
             closing.result()
         finally:
-            self._close_task = None
+            if self._close_task is closing:
+                self._close_task = None
         if is_cancelled:
             raise asyncio.CancelledError
 
@@ -199,12 +202,14 @@ class Runtime:
         try:
             await self._drain(hosting)
         finally:
-            self._hosting = None
             if self._unobserve is not None:
                 self._unobserve()
-            with contextlib.suppress(StoreError):
-                await self._store.leave(hosting.node)
-            await self._store.close()
+            try:
+                with contextlib.suppress(StoreError):
+                    await self._store.leave(hosting.node)
+                await self._store.close()
+            finally:
+                self._hosting = None
 
     async def run(self) -> None:
         """Serve until SIGINT or SIGTERM, then close; a second signal cuts the drain short."""
