@@ -246,13 +246,13 @@ class Runtime:
         busy = [lifecycle for lifecycle in lifecycles if not lifecycle.is_resting]
         if not busy:
             return
-        rest: asyncio.Future[Any] = asyncio.gather(*(lifecycle.until_rest() for lifecycle in busy))
-        cut_short: asyncio.Future[Any] = asyncio.ensure_future(self._cut_short.wait())
-        await asyncio.wait({rest, cut_short}, timeout=self._grace, return_when=asyncio.FIRST_COMPLETED)
-        for waiting in (rest, cut_short):
-            waiting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await waiting
+        rest = asyncio.ensure_future(_all_at_rest(busy))
+        cut_short = asyncio.ensure_future(self._cut_short.wait())
+        try:
+            await asyncio.wait({rest, cut_short}, timeout=self._grace, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            rest.cancel()
+            cut_short.cancel()
 
     async def _die(self) -> None:
         """End as ``kill -9`` would: nothing that isn't on its way to the disk is written (fault tests)."""
@@ -392,6 +392,13 @@ class Runtime:
         own = lifecycle.options.idle_timeout
         timeout = self._idle_timeout if own is None else duration_of(own, "idle_timeout")
         return int(timeout.total_seconds() * 1000)
+
+
+async def _all_at_rest(lifecycles: list[Lifecycle]) -> None:
+    # Round again: work that is under way in one may have begun calls in another.
+    while not all(lifecycle.is_resting for lifecycle in lifecycles):
+        for lifecycle in lifecycles:
+            await lifecycle.until_rest()
 
 
 def open_store(store: str | Store | None, durability: str = "full") -> Store:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -31,3 +32,37 @@ async def test_generator_is_refused_as_a_callback(manual_runtime: Start, callbac
 
     with pytest.raises(ScheduleError, match="generator"):
         await runtime.get(Generating, "ada").plan(callback)
+
+
+def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorate without ``functools.wraps``."""
+
+    async def around(*arguments: Any) -> None:
+        await function(*arguments[:2])
+
+    return around
+
+
+class Decorated(Agent):
+    """Has a callback that takes whatever it is given."""
+
+    @noted
+    async def note(self, payload: Any) -> None:
+        await self.storage.put("noted", payload)
+
+    async def plan(self) -> None:
+        await self.schedule(1, "note", "tea")
+
+    async def found(self) -> Any:
+        return await self.storage.get("noted")
+
+
+async def test_decorated_callback_gets_its_payload(manual_runtime: Start) -> None:
+    """A first parameter of ``*arguments`` isn't self alone."""
+    runtime = await manual_runtime(Decorated)
+    ada = runtime.get(Decorated, "ada")
+    await ada.plan()
+
+    await runtime.advance(1)
+
+    assert await ada.found() == "tea"

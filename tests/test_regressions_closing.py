@@ -208,3 +208,22 @@ def test_thread_that_outlives_its_loop_is_refused(tmp_path: Path) -> None:
 
     assert [type(error) for error in errors] == [RuntimeClosedError]
     assert [str(warning.message) for warning in warned if "never awaited" in str(warning.message)] == []
+
+
+async def test_start_waits_for_a_close_under_way(tmp_path: Path) -> None:
+    """However far a close has got, a second one ends with it and a start begins after it."""
+    url = f"sqlite:///{tmp_path}/agents.db"
+    for turns in range(0, 60, 3):
+        runtime = Runtime(Slow, store=url)
+        await runtime.start()
+        closing = asyncio.ensure_future(runtime.close())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+
+        await runtime.close()
+        assert writers() == []
+        await runtime.start()
+        await closing
+
+        assert await runtime.get(Slow, "ada").answer(0) == "answer"
+        await runtime.close()

@@ -143,7 +143,9 @@ def signature(callback: Callback) -> Signature:
 @functools.lru_cache(maxsize=4096)
 def _signature(function: Callback, is_bound: bool) -> Signature:  # noqa: FBT001  # a cache key
     kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    parameters = list(inspect.signature(function).parameters.values())[1 if is_bound else 0 :]
+    parameters = list(inspect.signature(function).parameters.values())
+    if is_bound and parameters and parameters[0].kind in kinds:
+        parameters = parameters[1:]  # self
     positional = [parameter for parameter in parameters if parameter.kind in kinds]
     required = [parameter for parameter in positional if parameter.default is inspect.Parameter.empty]
     if len(required) > 2:
