@@ -62,7 +62,7 @@ class Lifecycle:
         self._holds = 0
         self._calls: list[Frame] = []
         self._stirred: asyncio.Event | None = None
-        self.tracked = TrackedWork(self)
+        self.tracked = TrackedWork()
         self._loop = asyncio.get_running_loop()
         scope = Scope(self, HOST)
         self.jobs = scope.jobs
@@ -130,7 +130,7 @@ class Lifecycle:
         if work is None:
             return False
         running = self.session.row.running
-        self.tracked.add(task, self.session.table.get(running) if running else None, work)
+        self.tracked.add(task, self.session.table.get(running) if running else None, work, self)
         return True
 
     def emit(self, channel: str, event_type: str, payload: dict[str, Any]) -> None:
@@ -272,6 +272,8 @@ class Lifecycle:
 
     async def clock_set_back(self) -> None:
         """Let the capabilities look at their moments again."""
+        if self.session.gone is not None:
+            return
         with self._entered():
             for capability in self._capabilities.values():
                 await self._guarded("on_clock_set_back", capability.on_clock_set_back)
@@ -291,7 +293,7 @@ class Lifecycle:
         """
         self.session.let_go()
         self._capabilities = {}
-        del self.host, self.alarm, self.tracked
+        del self.host, self.alarm
 
     def abandon(self, reason: str) -> None:
         """Take the right to write away, at once."""

@@ -52,6 +52,8 @@ class MemoryWatch:
         suspects = [life for life in self._hosting.live.values() if life.session.row.running is not None]
         error = MemoryError(f"the process used {used:,} bytes; its memory_limit is {self._limit:,}")
         for lifecycle in suspects:
+            if lifecycle.session.gone is not None:
+                continue
             row = lifecycle.session.table.get(lifecycle.session.row.running or "")
             lifecycle.alarm.stop()
             if lifecycle.alarm_task is not None:

@@ -27,10 +27,9 @@ class Alarmed(Protocol):
 class TrackedWork:
     """The tasks that one agent's alarms were handed."""
 
-    __slots__ = ("_owner", "_tasks")
+    __slots__ = ("_tasks",)
 
-    def __init__(self, owner: Alarmed) -> None:
-        self._owner = owner
+    def __init__(self) -> None:
         self._tasks: dict[asyncio.Task[Any], tuple[str, Work]] = {}
 
     def __bool__(self) -> bool:
@@ -44,13 +43,13 @@ class TrackedWork:
         for _, work in self._tasks.values():
             yield work
 
-    def add(self, task: asyncio.Task[Any], row: JobRow | None, work: Work) -> None:
-        """Track a task until it, and what its end brings about, is over."""
-        watcher = asyncio.get_running_loop().create_task(self._watch(task, row))
+    def add(self, task: asyncio.Task[Any], row: JobRow | None, work: Work, owner: Alarmed) -> None:
+        """Track a task of ``owner`` until it, and what its end brings about, is over."""
+        watcher = asyncio.get_running_loop().create_task(self._watch(task, row, owner))
         self._tasks[task] = (task.get_name(), work)
-        watcher.add_done_callback(lambda _: self._ended(task))
+        watcher.add_done_callback(lambda _: self._ended(task, owner))
 
-    async def _watch(self, task: asyncio.Task[Any], row: JobRow | None) -> None:
+    async def _watch(self, task: asyncio.Task[Any], row: JobRow | None, owner: Alarmed) -> None:
         await asyncio.wait({task})
         error = None if task.cancelled() else task.exception()
         if error is None:
@@ -59,10 +58,10 @@ class TrackedWork:
             logger.error("background work failed", exc_info=error)
             return
         try:
-            await self._owner.work_ran_out_of_memory(row, error)
+            await owner.work_ran_out_of_memory(row, error)
         except Exception:
             logger.exception("a memory-limit reset could not be stored")
 
-    def _ended(self, task: asyncio.Task[Any]) -> None:
+    def _ended(self, task: asyncio.Task[Any], owner: Alarmed) -> None:
         self._tasks.pop(task, None)
-        self._owner.work_ended()
+        owner.work_ended()
