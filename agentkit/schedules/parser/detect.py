@@ -36,7 +36,7 @@ _SMALL_WORDS: Final[dict[str, str]] = {
     "fr": (
         "à dans tous toutes les chaque rappelle rappelez moi de le la du des et pour prochain prochaine jusqu'à "
         "jusqu'au pendant demi demie ce cette au aux réveille n'oublie quel quelle quand il je j'ai est dois qui que "
-        "quoi mon ma mes appeler mets annule tu peux maman"
+        "quoi mon ma mes appeler temps mets annule tu peux maman"
     ),
 }
 _ENGLISH_WORDS: Final = word_set(
@@ -79,7 +79,7 @@ def _weights() -> tuple[tuple[Callable[[], Language], dict[str, int]], ...]:
         found.append(
             (
                 load,
-                {**{word: 1 if len(word) < 3 and word.isascii() and word != "um" else 2 for word in small}, **weights},
+                {**{word: 1 if len(word) < 3 and word.isascii() and word not in ("um", "ce") else 2 for word in small}, **weights},
             )
         )
     return tuple(found)
@@ -98,13 +98,21 @@ def detect_language(items: list[Item]) -> Language:
     if any(first.word == "am" and "number" in second.readings for first, second in pairwise(items[:200])):
         # "am 31. November", where English has the number first.
         best = german
+    letters = {sign for word in words for sign in word}
     for load, weights in _weights():
         weight = sum(weights.get(word, 0) for word in words)
+        weight += load in _LETTERS and not _LETTERS[load].isdisjoint(letters)
         if weight > most:
             best, most = load, weight
     return best()
 
 
+# Letters with marks that English words seldom have.
+_LETTERS: Final[dict[Callable[[], Language], frozenset[str]]] = {
+    german: frozenset("äöüß"),
+    spanish: frozenset("áéíóúñ¿¡"),
+    french: frozenset("éèêàâçùûœ"),
+}
 # Signs that only one of the two languages uses in requests written without kana.
 _JAPANESE: Final = frozenset("毎曜")
 _CHINESE: Final = frozenset("每点點这這们們后个個")

@@ -87,7 +87,7 @@ def _is_counted_in(sentence: Sentence, selection: Selection, language: Language)
     return any(
         "every" in item.readings and place in selection.places and before.word in language.intent.partitives
         for place, (before, item) in enumerate(pairwise(sentence.items), start=1)
-        if place - 1 not in selection.places
+        if place - 1 not in selection.places and place - 2 not in selection.places
     )
 
 

@@ -76,6 +76,14 @@ def every_and_a_half(unit: Unit) -> Every | Problem | None:
     return every_duration(amounts.and_a_half(amounts.one(unit)))
 
 
+def every_between(length: Duration | Problem) -> Every | Problem | None:
+    """Return Japanese "2時間おき", every two hours; "1日おき" leaves a day out, and of more days it may mean either."""
+    every = every_duration(length)
+    if isinstance(every, Problem) or isinstance(length, Problem) or length.last in ("second", "minute", "hour"):
+        return every
+    return replace(every, step=2) if isinstance(every, Every) and every.step == 1 else None
+
+
 def every_nth(nth: float, unit: Unit) -> Every | None:
     """Return "every third day"."""
     if nth != int(nth) or nth < 1:
@@ -96,6 +104,13 @@ def every_weekday(weekdays: Weekdays) -> Every:
 def every_other_weekday(weekdays: Weekdays) -> Every:
     """Return "every other Monday"."""
     return Every(unit="week", step=2, weekdays=weekdays)
+
+
+def in_months(every: Every | Problem, months: MonthSpan | int) -> Every | Problem | None:
+    """Return Spanish "todos los días de enero"."""
+    if isinstance(every, Problem):
+        return every
+    return None if every.months else replace(every, months=months_of(months))
 
 
 def on_weekday(every: Every | Problem, weekdays: Weekdays) -> Every | Problem | None:

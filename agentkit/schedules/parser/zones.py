@@ -148,10 +148,13 @@ ZONE_VOCABULARY: Final[dict[str, dict[str, object]]] = {
 }
 
 
-def with_zones(vocabulary: Mapping[str, Mapping[str, object]]) -> dict[str, Mapping[str, object]]:
-    """Return a vocabulary with the zones every language knows, besides those it names itself."""
-    named = {kind: {**words, **vocabulary.get(kind, {})} for kind, words in ZONE_VOCABULARY.items()}
-    return {**vocabulary, **named}
+def with_zones(vocabulary: Mapping[str, Mapping[str, object]], *, without: str) -> dict[str, Mapping[str, object]]:
+    """Return a vocabulary with the zones every language knows, except what is a word of its own there, like "et"."""
+    known = {**vocabulary}
+    for kind, words in ZONE_VOCABULARY.items():
+        others = {word: zone for word, zone in words.items() if word not in without.split()}
+        known[kind] = {**others, **vocabulary.get(kind, {})}
+    return known
 
 
 @cache

@@ -64,7 +64,7 @@ _UNITS: Final = {
     "year": "年",
 }
 _WHEN: Final = Vague("具体是什么时候？")
-_HOW_OFTEN: Final = Problem("具体多久一次？")
+HOW_OFTEN: Final = Problem("具体多久一次？")
 
 VOCABULARY: Final[dict[str, dict[str, object]]] = {
     "number": _numbers(),
@@ -72,7 +72,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
     "weekday": _weekdays(),
     "next_weekday": _weekdays(("下", "下个", "下個")),
     "this_weekday": _weekdays(("这", "這", "本", "这个", "這個")),
-    "every_weekday": _weekdays(("每", "每个", "每個", "逢")),
+    "every_weekday": _weekdays(("每", "每个", "每個", "逢", "每逢")),
     "part": {
         **dict.fromkeys(("早上", "早晨", "清晨", "上午", "早"), MORNING),
         **dict.fromkeys(("中午", "正午"), NOON),
@@ -121,6 +121,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "每晚": Every(unit="day", part=NIGHT),
         "隔天": Every(unit="day", step=2),
         "每隔一天": Every(unit="day", step=2),
+        **dict.fromkeys(("每隔一周", "每隔一週", "每隔一个星期"), Every(unit="week", step=2)),
         **dict.fromkeys(("隔周", "隔週"), Every(unit="week", step=2)),
     },
     "hint": hints(mornings="叫醒我 叫我起床 起床 早饭 早餐", evenings="晚饭 晚餐"),
@@ -151,7 +152,7 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
             "美西": "America/Los_Angeles",
         }.items()
     },
-    "rate": dict.fromkeys(("偶尔", "偶爾", "有时候", "不时", "定期"), _HOW_OFTEN),
+    "rate": dict.fromkeys(("偶尔", "偶爾", "有时候", "不时", "定期"), HOW_OFTEN),
     "vague": dict.fromkeys(
         (
             "以后",
@@ -167,6 +168,20 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
             "过会儿",
             "有空",
             "有空的时候",
+            *(
+                "饭后",
+                "飯後",
+                "饭前",
+                "睡前",
+                "起床后",
+                "下班后",
+                "下班後",
+                "上班前",
+                "放学后",
+                "午饭后",
+                "晚饭后",
+                "早饭后",
+            ),
         ),
         _WHEN,
     ),

@@ -39,6 +39,16 @@ NUMBERS: Final[tuple[Rule, ...]] = (
 AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "<number> <unit>", amounts.duration),
     ("duration", "<number> <unit> et demie|demi", lambda n, unit: amounts.and_a_half(amounts.duration(n, unit))),
+    (
+        "duration",
+        "<number> <unit> et quart",
+        lambda n, unit: amounts.together(amounts.duration(n, unit), Duration(900, last="minute")),
+    ),
+    (
+        "duration",
+        "<number> <unit> trois quarts",
+        lambda n, unit: amounts.together(amounts.duration(n, unit), Duration(2700, last="minute")),
+    ),
     ("duration", "<number>? demi|demie -? <unit>", lambda _, unit: amounts.half(unit)),
     ("duration", "<number>? quart d'heure", lambda _: Duration(900, last="minute")),
     ("duration", "<number> quarts d'heure", lambda _: Duration(2700, last="minute")),
@@ -108,6 +118,7 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "chaque <weekday|weekdaylist|daykind>", recurrences.every_weekday),
     ("every", "chaque <part>", recurrences.every_part),
     ("every", "chaque <month>", recurrences.every_month_number),
+    ("every", "<every> de|d' <month|months>", recurrences.in_months),
     ("every", "tous|toutes les <unit>", recurrences.every_unit),
     ("every", "tous|toutes les <duration>", recurrences.every_duration),
     ("every", "tous les <mondays|weekday|weekdaylist|daykind>", recurrences.every_weekday),
@@ -243,4 +254,6 @@ INTENT: Final = Intent(
 @cache
 def french() -> Language:
     """Return French, compiled at its first use."""
-    return make_language("fr", with_zones(VOCABULARY), (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT)
+    return make_language(
+        "fr", with_zones(VOCABULARY, without="et est art"), (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT
+    )

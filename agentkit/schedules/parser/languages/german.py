@@ -136,6 +136,11 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ),
     ("every", f"{_EVERY} <ordinal> <weekday> im|des|jedes monat|monats", recurrences.nth_weekday_monthly),
     ("every", f"{_EVERY} {_LAST} <weekday> im|des? monat|monats?", recurrences.last_weekday_monthly),
+    (
+        "every",
+        f"{_EVERY} <weekpart>",
+        lambda weekpart: Every(unit="week", weekdays=weekpart[0], part=weekpart[1]),
+    ),
     ("every", f"{_EVERY} <month>", recurrences.every_month_number),
     ("every", f"{_EVERY} <months>", lambda span: Every(unit="year", months=span.months)),
     ("said", f"am {_LAST} tag", recurrences.last_month_day),
@@ -198,6 +203,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "am <daykind>", lambda kind: phrases.on(Period("weekend", 0)) if len(kind) == 2 else None),
     ("said", "am|gegen|in|über <part>", lambda part: part),
     ("said", "in der nacht", lambda: NIGHT),
+    ("said", "am|diesen|kommenden? <weekpart>", lambda weekpart: both(one_day(weekpart[0]), weekpart[1])),
     ("said", "am morgen", lambda: MORNING),
     ("said", "zum|bis|zu <phrase>", lambda part: part),
     ("said", "im <month|months>", lambda month: days.one_month(month) if isinstance(month, int) else month),
@@ -290,4 +296,6 @@ INTENT: Final = Intent(
 @cache
 def german() -> Language:
     """Return German, compiled at its first use."""
-    return make_language("de", with_zones(VOCABULARY), (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT)
+    return make_language(
+        "de", with_zones(VOCABULARY, without="ist met"), (NUMBERS, AMOUNTS, DAYS, RECURRENCES, PARTS), INTENT
+    )

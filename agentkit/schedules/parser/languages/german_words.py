@@ -102,6 +102,18 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         **{word: frozenset({n}) for n, word in enumerate(_WEEKDAYS)},
         "sonnabend": frozenset({5}),
     },
+    "weekpart": {
+        f"{day}{name}": (frozenset({n}), part)
+        for n, day in enumerate(_WEEKDAYS)
+        for name, part in {
+            "morgen": MORNING,
+            "vormittag": MORNING,
+            "mittag": NOON,
+            "nachmittag": AFTERNOON,
+            "abend": EVENING,
+            "nacht": NIGHT,
+        }.items()
+    },
     "short": {word: frozenset({n}) for n, word in enumerate(_SHORT)},
     "mondays": {
         **{f"{word}s": frozenset({n}) for n, word in enumerate(_WEEKDAYS)},

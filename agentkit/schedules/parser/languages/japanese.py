@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 from typing import Final
 
@@ -15,7 +14,6 @@ from agentkit.schedules.parser.languages.shared import (
     one_day,
 )
 from agentkit.schedules.parser.meanings import (
-    Duration,
     Every,
     Past,
     Problem,
@@ -24,6 +22,10 @@ from agentkit.schedules.parser.meanings import (
 from agentkit.schedules.parser.word_lists import word_set
 
 NUMBERS: Final[tuple[Rule, ...]] = (
+    ("time", "<number> 時", amounts.as_clock),
+    ("time", "<number> 時 半", amounts.half_past),
+    ("time", "<number> 時 <number> 分", lambda hour, minute: amounts.minutes_past(minute, hour)),
+    ("time", "<number> 時 <number> 分 前", lambda hour, minutes: amounts.minutes_to(minutes, hour)),
     ("monthdays", "<number> 日 と|、|,|・ <number> 日", days.union),
     ("monthdays", "<number> 日 と|、|,|・ <monthdays>", days.union),
 )
@@ -42,11 +44,13 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
         "毎年 の? <number> 月 <number> 日",
         lambda month, day: recurrences.every_date(days.month_day(month, day) if 0 < month < 13 else None),
     ),
+    (
+        "said",
+        "<number> 日 <time> に?",
+        lambda day, time: both(phrases.on(days.day_of_month(day)), amounts.at_one(time)),
+    ),
+    ("duration", "半 年", lambda: amounts.half(Unit("year"))),
     ("said", "<number> 日 に|の", lambda day: phrases.on(days.day_of_month(day))),
-    ("time", "<number> 時", amounts.as_clock),
-    ("time", "<number> 時 半", amounts.half_past),
-    ("time", "<number> 時 <number> 分", lambda hour, minute: amounts.minutes_past(minute, hour)),
-    ("time", "<number> 時 <number> 分 前", lambda hour, minutes: amounts.minutes_to(minutes, hour)),
     ("time", "<part> の? <time>", amounts.with_part_first),
     ("duration", "<number> <unit>", amounts.duration),
     ("span", "<number> <span_unit>", amounts.duration),
@@ -57,16 +61,6 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "半 日", lambda: amounts.duration(12, Unit("hour"))),
     ("duration", "<duration> と? <duration>", amounts.together),
 )
-
-
-def _every_between(length: Duration | Problem) -> Every | Problem | None:
-    """Return "2時間おき", every two hours; "1日おき" leaves one day out, and more days are understood both ways."""
-    if isinstance(length, Problem) or length.last in ("second", "minute", "hour"):
-        return recurrences.every_duration(length)
-    every = recurrences.every_duration(length)
-    if isinstance(every, Every) and every.step == 1:
-        return replace(every, step=2)
-    return HOW_OFTEN
 
 
 DAYS: Final[tuple[Rule, ...]] = (
@@ -80,7 +74,7 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("every", "<every_weekday>", recurrences.every_weekday),
     ("every", "<other_weekday>", recurrences.every_other_weekday),
     ("every", "<duration> ごと|毎 に?", recurrences.every_duration),
-    ("every", "<duration> おき に?", _every_between),
+    ("every", "<duration> おき に?", lambda length: recurrences.every_between(length) or HOW_OFTEN),
     ("every", "<duration> に 一回|1回", recurrences.every_duration),
     ("every", "毎月 の? 最終日|末日|月末", recurrences.last_month_day),
     ("every", "毎月 の? 最終|最後の <weekday>", recurrences.last_weekday_monthly),
@@ -149,6 +143,7 @@ INTENT: Final = Intent(
     joiners=frozenset({"と", "そして", ",", ";", ".", "¶"}),
     waiting=frozenset({"タイマー", "アラーム"}),
     conditions=frozenset({"もし"}),
+    until_is_by=True,
     bounds=frozenset({"まで", "以外", "を除いて"}),
     recurring=frozenset({"毎", "ごと", "おき"}),
     fillers=frozenset({",", "の", "に", "、", "は", "と"}),

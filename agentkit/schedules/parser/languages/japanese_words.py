@@ -62,6 +62,8 @@ _UNITS: Final = {
 WHEN: Final = Vague("具体的にいつですか？")
 HOW_OFTEN: Final = Problem("どのくらいの頻度ですか？")
 
+_MEALS: Final = ("食後", "食前", "寝る前", "仕事の後", "昼食後", "夕食後", "朝食後", "帰宅後", "起床後")
+
 VOCABULARY: Final[dict[str, dict[str, object]]] = {
     "number": _numbers(),
     "unit": {word: Unit(name) for name, words in _UNITS.items() for word in words.split()},  # type: ignore[arg-type]  # the keys are unit names
@@ -150,6 +152,6 @@ VOCABULARY: Final[dict[str, dict[str, object]]] = {
         "ヶ月間": Unit("month"),
     },
     "rate": dict.fromkeys(("時々", "ときどき", "たまに", "定期的に"), HOW_OFTEN),
-    "vague": dict.fromkeys(("いつか", "後で", "あとで", "そのうち", "近いうちに", "今度"), WHEN),
+    "vague": dict.fromkeys(("いつか", "後で", "あとで", "そのうち", "近いうちに", "今度", *_MEALS), WHEN),
     "over": dict.fromkeys(("昨日", "きのう", "一昨日", "おととい", "先週", "先月", "昨夜"), Past()),
 }

@@ -42,6 +42,11 @@ NUMBERS: Final[tuple[Rule, ...]] = (
 AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "<number> <unit>", amounts.duration),
     ("duration", "<number> <unit> y media|medio", lambda n, unit: amounts.and_a_half(amounts.duration(n, unit))),
+    (
+        "duration",
+        "<number> <unit> y cuarto",
+        lambda n, unit: amounts.together(amounts.duration(n, unit), Duration(900, last="minute")),
+    ),
     ("duration", "media|medio <unit>", amounts.half),
     ("duration", "hora y media", lambda: amounts.and_a_half(amounts.one(Unit("hour")))),
     (
@@ -114,6 +119,7 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "cada <part>", recurrences.every_part),
     ("every", "cada mañana", lambda: recurrences.every_part(MORNING)),
     ("every", "cada <month>", recurrences.every_month_number),
+    ("every", "<every> de|del <month|months>", recurrences.in_months),
     ("every", "todos|todas los|las <unit>", recurrences.every_unit),
     ("every", "todos los <weekday|weekdaylist|daykind|mondays>", recurrences.every_weekday),
     ("every", "todas las <part>", recurrences.every_part),
@@ -144,6 +150,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("times", "<clock|times> ,|y <clock|times|time>", amounts.at_more),
     ("times", "<clock|times> y a? las? <number|time>", amounts.at_more),
     ("said", "<clock>", amounts.at_one),
+    ("said", "<clock> del <weekday>", lambda time, day: both(one_day(day), amounts.at_one(time))),
     ("said", "<times>", lambda times: times),
     ("said", "sobre|hacia las <number|time>", amounts.at_one),
     ("said", "<day> por|en|a la <part>", lambda day, part: both(day, part)),
@@ -254,4 +261,6 @@ INTENT: Final = Intent(
 @cache
 def spanish() -> Language:
     """Return Spanish, compiled at its first use."""
-    return make_language("es", with_zones(VOCABULARY), (NUMBERS, AMOUNTS, CLOCKS, RECURRENCES, PARTS), INTENT)
+    return make_language(
+        "es", with_zones(VOCABULARY, without="est art"), (NUMBERS, AMOUNTS, CLOCKS, RECURRENCES, PARTS), INTENT
+    )
