@@ -25,7 +25,7 @@ async def test_drain_waits_for_the_last_after_others_were_released(tmp_path: Pat
     store = SqliteStore(path)
     await store.open()
     node = await store.join("")
-    for name in ["slow", *(f"quick-{number}" for number in range(7))]:
+    for name in [*(f"quick-{number}" for number in range(7)), "slow"]:
         await put_away(store, node, AgentId("Worker", name), job_row())
     await store.close()
     done: list[str] = []

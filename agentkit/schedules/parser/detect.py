@@ -79,7 +79,13 @@ def _weights() -> tuple[tuple[Callable[[], Language], dict[str, int]], ...]:
         found.append(
             (
                 load,
-                {**{word: 1 if len(word) < 3 and word.isascii() and word not in ("um", "ce") else 2 for word in small}, **weights},
+                {
+                    **{
+                        word: 1 if len(word) < 3 and word.isascii() and word not in ("um", "ce") else 2
+                        for word in small
+                    },
+                    **weights,
+                },
             )
         )
     return tuple(found)

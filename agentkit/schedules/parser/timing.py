@@ -206,7 +206,7 @@ def merge(first: Every, second: Every) -> Every | None:
     elif coarse.unit is not None:
         # A finer rhythm within a coarser one: only what restricts, such as weekdays, can be kept.
         restricts = coarse.weekdays or coarse.nth or coarse.month_days or coarse.months or coarse.workday
-        if coarse.step != 1 or not (restricts or "day" in (fine.unit, coarse.unit)):
+        if coarse.step != 1 or not (restricts or fine.unit == "day" or coarse.unit in ("hour", "day")):
             return None
         if fine.unit == "day" and fine.step == 1 and not restricts:
             return None
