@@ -113,6 +113,14 @@ def in_months(every: Every | Problem, months: MonthSpan | int) -> Every | Proble
     return None if every.months else replace(every, months=months_of(months))
 
 
+def within(fine: Every | Rate | Problem, coarse: Every | Rate | Problem) -> Every | Problem | None:
+    """Return "every minute of every hour of every day"."""
+    if not isinstance(fine, Every) or not isinstance(coarse, Every):
+        return None
+    is_whole = coarse == Every(unit=coarse.unit) and coarse.unit in ("hour", "day")
+    return fine if is_whole and fine.unit in ("second", "minute", "hour") else None
+
+
 def on_weekday(every: Every | Problem, weekdays: Weekdays) -> Every | Problem | None:
     """Return "every fortnight on a Sunday"."""
     if isinstance(every, Problem):

@@ -61,6 +61,7 @@ LISTS: Final[tuple[Rule, ...]] = (
 PARTS: Final[tuple[Rule, ...]] = (
     ("every", "on|at|in|every|each|once|only <every>", lambda every: every),
     ("every", "<every> that has one", lambda every: every),
+    ("every", "<every> of <every>", recurrences.within),
     ("said", "<duration> before <time>", days.before),
     ("said", "<duration> after|past <time>", days.shifted),
     ("said", "<duration> before my|the|our <time>", days.before),
