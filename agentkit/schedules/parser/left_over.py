@@ -6,8 +6,9 @@ from itertools import pairwise
 
 from agentkit.schedules.parser.language import Language
 from agentkit.schedules.parser.meanings import At, Clock, Problem
-from agentkit.schedules.parser.selection import HOW_OFTEN, MORE_THAN_ONE, Selection, unread_recurrence
+from agentkit.schedules.parser.selection import HOW_OFTEN, MORE_THAN_ONE, Selection, select, unread_recurrence
 from agentkit.schedules.parser.sentences import Sentence
+from agentkit.schedules.parser.timing import names_days
 
 _CLOCKS = frozenset({"time", "said"})
 
@@ -21,6 +22,8 @@ def left_over(timed: list[tuple[Sentence, Selection]], language: Language) -> Pr
             return HOW_OFTEN
         if _has_number_within(sentence, selection, language):
             return MORE_THAN_ONE
+        if sentence.told is not None and _lacks_day_told(selection, sentence.told, language):
+            return Problem("On which day should that be?")
         if _has_other_clock(sentence, selection, language):
             return Problem("I read a time of day that I can't place. At what time exactly?")
         if selection.timing.every is None:
@@ -45,6 +48,15 @@ def _has_unread_clock(sentence: Sentence, selection: Selection, language: Langua
         and "number" in items[place + 1].readings
         for place in range(1, len(items) - 1)
     )
+
+
+def _lacks_day_told(selection: Selection, told: Sentence, language: Language) -> bool:
+    """Tell whether the day was told before the request, which names none: "the exam is on Friday, remind me at 8"."""
+    timing, every = selection.timing, selection.timing.every
+    if timing.day is not None or timing.after is not None or (every is not None and names_days(every)):
+        return False
+    is_over = any(item.word in language.intent.past for item in told.items)
+    return not is_over and select(told, language).timing.day is not None
 
 
 def _has_other_clock(sentence: Sentence, selection: Selection, language: Language) -> bool:

@@ -121,6 +121,15 @@ def within(fine: Every | Rate | Problem, coarse: Every | Rate | Problem) -> Ever
     return fine if is_whole and fine.unit in ("second", "minute", "hour") else None
 
 
+def days_a_week(days: Duration | Problem, week: Duration | Problem) -> Every | Problem | None:
+    """Return "seven days a week"; of fewer days it must be said which."""
+    if isinstance(days, Problem) or isinstance(week, Problem) or week != Duration(604800, last="week"):
+        return None
+    if days.last != "day" or days.seconds > week.seconds:
+        return None
+    return Every(unit="day") if days.seconds == week.seconds else Problem("On which days of the week?")
+
+
 def on_weekday(every: Every | Problem, weekdays: Weekdays) -> Every | Problem | None:
     """Return "every fortnight on a Sunday"."""
     if isinstance(every, Problem):

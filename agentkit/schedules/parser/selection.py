@@ -107,7 +107,7 @@ def _take(cluster: list[Mention], chosen: Selection, sentence: Sentence, languag
     for mention in cluster:
         if _is_alternative(mention, cluster, sentence, language):
             timing = replace(timing, problem=MORE_THAN_ONE)
-        filled = fill(timing, mention.part)
+        filled = None if _is_other_rule(mention.part, chosen.timing) else fill(timing, mention.part)
         if filled is not None and filled.weekday is not None and timing.weekday is None:
             # "tomorrow, Wednesday," is one day; "tomorrow and on Friday" are two.
             joiner = sentence.items[mention.place - 1].word if mention.place else ""
@@ -121,6 +121,13 @@ def _take(cluster: list[Mention], chosen: Selection, sentence: Sentence, languag
         return
     chosen.timing = timing
     chosen.places |= {mention.place for mention in cluster}
+
+
+def _is_other_rule(part: Part, timing: Timing) -> bool:
+    """Tell whether other weekdays stand apart from those chosen: "Mondays call Bob, Tuesdays call Sue"."""
+    if not isinstance(part, Every) or timing.every is None or part.weekdays == timing.every.weekdays:
+        return False
+    return bool(part.weekdays and timing.every.weekdays)
 
 
 def _is_alternative(mention: Mention, cluster: list[Mention], sentence: Sentence, language: Language) -> bool:

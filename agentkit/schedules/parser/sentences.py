@@ -23,13 +23,13 @@ Kind = Literal["request", "wish", "plain", "question", "statement", "command", "
 
 @dataclass(slots=True)
 class Sentence:
-    """Some items, what kind of talk they are, and where the task's own words begin."""
+    """Some items, what kind of talk they are, and where the task's own words begin; ``told`` is what led to it."""
 
     items: list[Item]
     kind: Kind
     task: int
     asked: bool = False
-    is_asking_mark: bool = False
+    told: Sentence | None = None
 
 
 def split_sentences(items: list[Item], text: str) -> list[list[Item]]:
@@ -68,7 +68,8 @@ def judge_clauses(items: list[Item], language: Language) -> list[Sentence]:
     for place in joiners[:_MOST_CLAUSES]:
         following = judge(items[place:], language)
         if following.asked:
-            return [judge(items[:place], language), following]
+            following.told = judge(items[:place], language)
+            return [following.told, following]
     return [whole]
 
 

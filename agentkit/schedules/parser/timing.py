@@ -190,6 +190,12 @@ def _suits(every: Every, day: Day) -> bool:
     return every.unit is None or day_into_every(every, day) is not None
 
 
+def names_days(every: Every) -> bool:
+    """Tell whether a recurrence says on which days it runs, as "every day" and "on Mondays" do."""
+    named = every.weekdays or every.month_days or every.months or every.nth or every.dates or every.workday
+    return bool(named) or every.unit not in ("week", "month", "year")
+
+
 _RANK = {None: 9, "second": 0, "minute": 1, "hour": 2, "day": 3, "week": 4, "month": 5, "year": 6}
 
 

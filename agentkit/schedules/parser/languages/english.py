@@ -64,6 +64,11 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("every", "<every> of <every>", recurrences.within),
     ("said", "<duration> before <time>", days.before),
     ("said", "<duration> after|past <time>", days.shifted),
+    (
+        "said",
+        "at|by|@? <time> ,? <duration> before|prior|earlier|beforehand",
+        lambda time, length: days.before(length, time),
+    ),
     ("said", "<duration> before my|the|our <time>", days.before),
     ("said", "<duration> after my|the|our <time>", days.shifted),
     (

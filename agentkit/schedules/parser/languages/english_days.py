@@ -57,6 +57,11 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "1/2 <article>? <unit>", lambda _, unit: amounts.half(unit)),
     ("duration", "¼|1/4 <unit>", amounts.quarter),
     ("duration", "¾|3/4 <unit>", amounts.three_quarters),
+    (
+        "said",
+        "at|by|@ <number> <number> <unit> before|prior|earlier|beforehand",
+        lambda hour, count, unit: days.before(amounts.duration(count, unit), amounts.as_clock(hour)),
+    ),
     ("said", "at|by|@ <number> <number>", lambda hour, minute: amounts.at_one(amounts.spoken(hour, minute))),
     ("time", "at|by|@ <number> <number> am", amounts.spoken_am),
     ("time", "at|by|@ <number> <number> pm", amounts.spoken_pm),

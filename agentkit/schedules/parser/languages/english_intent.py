@@ -42,7 +42,8 @@ INTENT: Final = Intent(
         "see to it that i?",
     ),
     wishing=(
-        "can|could|would|will|can't|cannot you|u please|pls|kindly|maybe|possibly|just?",
+        "can|could|would|will|can't|cannot you|u please|pls|kindly|maybe|possibly|just|like|um|uh?",
+        "i think|guess|suppose|believe|reckon",
         "would you mind",
         "would it be possible",
         "is it possible|ok",
@@ -68,6 +69,8 @@ INTENT: Final = Intent(
         "bot|assistant|buddy|mate|dear|friend|there|again|guys|folks|btw|quick|quickly|fyi",
         "thanks|thx|ty|cheers ,|!|.|-|and|but|now",
         "thank you ,|!|.|-|and|but|now",
+        "ok|okay|hey|hi google|siri|alexa|cortana",
+        "siri|alexa|cortana",
         "good morning|afternoon|evening|day|night",
         "one more thing|time?",
         "by the way",
@@ -221,7 +224,7 @@ INTENT: Final = Intent(
     determiners=word_set(
         "the my our your his her their its a an that those these any some no another mom's dad's whose"
     ),
-    limits=word_set("after before during while when whenever if except between from past unless until till"),
+    limits=word_set("overnight after before during while when whenever if except between from past unless until till"),
     zone_words=frozenset({"time", "timezone"}),
     partitives=frozenset({"of"}),
     places=frozenset({"on", "in", "at"}),
