@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days, phrases, recurrences
+from agentkit.schedules.parser import amounts, days, monthly, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
 from agentkit.schedules.parser.languages.chinese_words import VOCABULARY
@@ -39,7 +39,7 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("day", "<number> 号|號", days.day_of_month),
     ("day", "下个|下個|下 月 <number> 号|號|日", days.day_of_next_month),
     ("day", "下个月|下個月 <number> 号|號|日", days.day_of_next_month),
-    ("every", "每月|每个月|每個月 <number> 号|號|日", lambda day: recurrences.month_days(days.single(day))),
+    ("every", "每月|每个月|每個月 <number> 号|號|日", lambda day: monthly.month_days(days.single(day))),
     (
         "every",
         "每年 <number> 月 <number> 日|号|號",
@@ -51,7 +51,7 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("time", "<number> 点|點|时|時 三刻", lambda hour: amounts.minutes_past(45, hour)),
     ("time", "<number> 点|點|时|時 <number> 分?", lambda hour, minute: amounts.minutes_past(minute, hour)),
     ("time", "<number> 点|點|时|時 零 <number> 分?", lambda hour, minute: amounts.minutes_past(minute, hour)),
-    ("every", "每月|每个月|每個月 <monthdays>", recurrences.month_days),
+    ("every", "每月|每个月|每個月 <monthdays>", monthly.month_days),
     ("duration", "几|幾 <unit>", lambda _: Problem("具体是什么时候？")),
     ("time", "差 <number> 分 <number> 点|點", amounts.minutes_to),
     (
@@ -79,10 +79,10 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("every", "每 <duration> 一次?", recurrences.every_duration),
     ("every", "每隔 <duration> 一次?", recurrences.every_duration),
     ("every", "每个|每個 <unit>", recurrences.every_unit),
-    ("every", "每月|每个月|每個月 最后|最後 一天", recurrences.last_month_day),
-    ("every", "每月|每个月|每個月 的? 最后|最後 一? 个|個? <weekday>", recurrences.last_weekday_monthly),
-    ("every", "每月|每个月|每個月 的? 最后|最後 一? 个|個? 工作日", recurrences.last_workday_monthly),
-    ("every", "每月|每个月|每個月 第 <number> 个|個 <weekday>", recurrences.nth_weekday_monthly),
+    ("every", "每月|每个月|每個月 最后|最後 一天", monthly.last_month_day),
+    ("every", "每月|每个月|每個月 的? 最后|最後 一? 个|個? <weekday>", monthly.last_weekday_monthly),
+    ("every", "每月|每个月|每個月 的? 最后|最後 一? 个|個? 工作日", monthly.last_workday_monthly),
+    ("every", "每月|每个月|每個月 第 <number> 个|個 <weekday>", monthly.nth_weekday_monthly),
     (
         "every",
         "每两周|每兩週|每两个星期|每兩個星期 <weekday>?",
@@ -104,7 +104,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "<tonight>", lambda several: several),
     ("said", "<day> 的|在?", phrases.on),
     ("said", "在|于 <day|weekday>", phrases.on),
-    ("said", "在|于? <monthdays>", recurrences.month_days),
+    ("said", "在|于? <monthdays>", monthly.month_days),
     ("said", "从|從|自 <day|weekday> 开始|開始|起", phrases.starting),
     ("said", "<day|weekday> 开始|開始|起", phrases.starting),
     ("said", "直到|到|至 <day|weekday|time> 为止|為止?", phrases.until),

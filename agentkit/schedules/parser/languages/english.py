@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days, phrases, recurrences
+from agentkit.schedules.parser import amounts, days, monthly, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Language, make_language
 from agentkit.schedules.parser.languages.english_days import AMOUNTS, DAYS, MONTHS, NUMBERS
@@ -113,7 +113,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "on|by|before|until|every <feast>", lambda _: Problem("On which date is that?")),
     ("said", "on|by|for|due <monthday>", lambda day: phrases.on(day)),
     ("said", "on|by the? <ordinal>", lambda day: phrases.on(days.day_of_month(day))),
-    ("said", "on the? <monthdays>", recurrences.month_days),
+    ("said", "on the? <monthdays>", monthly.month_days),
     ("said", "at|by|on|before <day>", phrases.on),
     ("said", "in|during|throughout|within <months>", lambda span: span),
     ("said", "in|during|throughout early? <month>", days.one_month),

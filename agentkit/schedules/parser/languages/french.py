@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days, phrases, recurrences
+from agentkit.schedules.parser import amounts, days, monthly, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
 from agentkit.schedules.parser.languages.french_words import VOCABULARY
@@ -135,18 +135,18 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ),
     ("every", "les <mondays|daykind>", recurrences.every_weekday),
     ("every", "<weekdaylist>", recurrences.every_weekday),
-    ("every", "le <ordinal> <weekday> du|de chaque? mois", recurrences.nth_weekday_monthly),
-    ("every", "le dernier <weekday> du|de chaque? mois", recurrences.last_weekday_monthly),
-    ("every", "le <number|ordinal> de chaque mois", lambda day: recurrences.month_days(days.single(day))),
-    ("every", "chaque <number|ordinal> du mois", lambda day: recurrences.month_days(days.single(day))),
-    ("every", "le <number|ordinal> du mois", lambda day: recurrences.month_days(days.single(day))),
+    ("every", "le <ordinal> <weekday> du|de chaque? mois", monthly.nth_weekday_monthly),
+    ("every", "le dernier <weekday> du|de chaque? mois", monthly.last_weekday_monthly),
+    ("every", "le <number|ordinal> de chaque mois", lambda day: monthly.month_days(days.single(day))),
+    ("every", "chaque <number|ordinal> du mois", lambda day: monthly.month_days(days.single(day))),
+    ("every", "le <number|ordinal> du mois", lambda day: monthly.month_days(days.single(day))),
     (
         "every",
         "le <number|ordinal> et le? <number> de chaque mois",
-        lambda a, b: recurrences.month_days(days.union(a, b)),
+        lambda a, b: monthly.month_days(days.union(a, b)),
     ),
-    ("every", "le dernier jour de chaque mois", recurrences.last_month_day),
-    ("every", "le dernier <daykind> du|de chaque? mois", recurrences.last_workday_monthly),
+    ("every", "le dernier jour de chaque mois", monthly.last_month_day),
+    ("every", "le dernier <daykind> du|de chaque? mois", monthly.last_workday_monthly),
     ("every", "<number> fois par <unit>", recurrences.rate),
     ("count", "<number> fois", phrases.count_of),
 )

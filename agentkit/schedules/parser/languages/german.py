@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days, phrases, recurrences
+from agentkit.schedules.parser import amounts, days, monthly, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
 from agentkit.schedules.parser.languages.german_words import VOCABULARY
@@ -132,10 +132,10 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     (
         "every",
         f"{_EVERY} <ordinal> <weekday>",
-        lambda n, day: recurrences.every_other_weekday(day) if n == 2 else recurrences.nth_weekday_monthly(n, day),
+        lambda n, day: recurrences.every_other_weekday(day) if n == 2 else monthly.nth_weekday_monthly(n, day),
     ),
-    ("every", f"{_EVERY} <ordinal> <weekday> im|des|jedes monat|monats", recurrences.nth_weekday_monthly),
-    ("every", f"{_EVERY} {_LAST} <weekday> im|des? monat|monats?", recurrences.last_weekday_monthly),
+    ("every", f"{_EVERY} <ordinal> <weekday> im|des|jedes monat|monats", monthly.nth_weekday_monthly),
+    ("every", f"{_EVERY} {_LAST} <weekday> im|des? monat|monats?", monthly.last_weekday_monthly),
     (
         "every",
         f"{_EVERY} <weekpart>",
@@ -143,26 +143,26 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ),
     ("every", f"{_EVERY} <month>", recurrences.every_month_number),
     ("every", f"{_EVERY} <months>", lambda span: Every(unit="year", months=span.months)),
-    ("said", f"am {_LAST} tag", recurrences.last_month_day),
-    ("every", f"{_EVERY} <ordinal> des|im monats|monat", lambda day: recurrences.month_days(days.single(day))),
+    ("said", f"am {_LAST} tag", monthly.last_month_day),
+    ("every", f"{_EVERY} <ordinal> des|im monats|monat", lambda day: monthly.month_days(days.single(day))),
     (
         "every",
         f"{_EVERY} <monthdays|ordinal>",
-        lambda numbers: recurrences.month_days(numbers if isinstance(numbers, frozenset) else days.single(numbers)),
+        lambda numbers: monthly.month_days(numbers if isinstance(numbers, frozenset) else days.single(numbers)),
     ),
     ("every", f"{_EVERY} {_HALF} <unit>", lambda unit: recurrences.every_duration(amounts.half(unit))),
     ("every", f"{_EVERY} viertelstunde", lambda: Every(unit="minute", step=15)),
     ("every", "alle <duration>", recurrences.every_duration),
-    ("every", f"am? <ordinal> <weekday> im|des|{_EVERY} monat|monats", recurrences.nth_weekday_monthly),
-    ("every", f"am? {_LAST} <weekday> im|des|{_EVERY} monat|monats", recurrences.last_weekday_monthly),
+    ("every", f"am? <ordinal> <weekday> im|des|{_EVERY} monat|monats", monthly.nth_weekday_monthly),
+    ("every", f"am? {_LAST} <weekday> im|des|{_EVERY} monat|monats", monthly.last_weekday_monthly),
     (
         "every",
         "am? <ordinal|monthdays> jedes|jeden|des monats|monat",
-        lambda numbers: recurrences.month_days(numbers if isinstance(numbers, frozenset) else days.single(numbers)),
+        lambda numbers: monthly.month_days(numbers if isinstance(numbers, frozenset) else days.single(numbers)),
     ),
-    ("every", f"am? {_LAST} tag jedes|jeden monats|monat", recurrences.last_month_day),
-    ("every", f"am? {_LAST} <daykind> im|des|{_EVERY} monat|monats", recurrences.last_workday_monthly),
-    ("every", f"am? <ordinal> <daykind> im|des|{_EVERY} monat|monats", lambda n, _: recurrences.nth_workday_monthly(n)),
+    ("every", f"am? {_LAST} tag jedes|jeden monats|monat", monthly.last_month_day),
+    ("every", f"am? {_LAST} <daykind> im|des|{_EVERY} monat|monats", monthly.last_workday_monthly),
+    ("every", f"am? <ordinal> <daykind> im|des|{_EVERY} monat|monats", lambda n, _: monthly.nth_workday_monthly(n)),
     ("every", "<often> am|pro|die|im|in <unit>", recurrences.rate),
     ("every", "<often> der <unit>", recurrences.rate),
     ("every", "<number> mal am|pro|die|im <unit>", recurrences.rate),
@@ -199,7 +199,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "am|zum|zu|an|den <day|weekday|weekdaylist>", phrases.on),
     ("said", "am <slashed>", phrases.on),
     ("said", "am <ordinal>", lambda day: phrases.on(days.day_of_month(day))),
-    ("said", "am <monthdays>", recurrences.month_days),
+    ("said", "am <monthdays>", monthly.month_days),
     ("said", "am <daykind>", lambda kind: phrases.on(Period("weekend", 0)) if len(kind) == 2 else None),
     ("said", "am|gegen|in|über <part>", lambda part: part),
     ("said", "in der nacht", lambda: NIGHT),

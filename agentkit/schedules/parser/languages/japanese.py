@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days, phrases, recurrences
+from agentkit.schedules.parser import amounts, days, monthly, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
 from agentkit.schedules.parser.languages.japanese_words import HOW_OFTEN, VOCABULARY
@@ -38,7 +38,7 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ),
     ("day", "来月 の? <number> 日", days.day_of_next_month),
     ("day", "今月 の? <number> 日", days.day_of_this_month),
-    ("every", "毎月 の? <number> 日", lambda day: recurrences.month_days(days.single(day))),
+    ("every", "毎月 の? <number> 日", lambda day: monthly.month_days(days.single(day))),
     (
         "every",
         "毎年 の? <number> 月 <number> 日",
@@ -55,7 +55,7 @@ AMOUNTS: Final[tuple[Rule, ...]] = (
     ("duration", "<number> <unit>", amounts.duration),
     ("span", "<number> <span_unit>", amounts.duration),
     ("duration", "数 <unit>", lambda _: Problem("具体的にいつですか？")),
-    ("every", "毎月 の? <monthdays>", recurrences.month_days),
+    ("every", "毎月 の? <monthdays>", monthly.month_days),
     ("every", "四半期 ごと|毎 に?", lambda: Every(unit="month", months=frozenset({1, 4, 7, 10}))),
     ("duration", "<number> 時間 半", lambda n: amounts.and_a_half(amounts.duration(n, Unit("hour")))),
     ("duration", "半 日", lambda: amounts.duration(12, Unit("hour"))),
@@ -76,11 +76,11 @@ DAYS: Final[tuple[Rule, ...]] = (
     ("every", "<duration> ごと|毎 に?", recurrences.every_duration),
     ("every", "<duration> おき に?", lambda length: recurrences.every_between(length) or HOW_OFTEN),
     ("every", "<duration> に 一回|1回", recurrences.every_duration),
-    ("every", "毎月 の? 最終日|末日|月末", recurrences.last_month_day),
-    ("every", "毎月 の? 最終|最後の <weekday>", recurrences.last_weekday_monthly),
-    ("every", "毎月 の? 最終 営業日|平日", recurrences.last_workday_monthly),
-    ("every", "毎月 の? 第 <number> <weekday>", recurrences.nth_weekday_monthly),
-    ("every", "第 <number> <weekday>", recurrences.nth_weekday_monthly),
+    ("every", "毎月 の? 最終日|末日|月末", monthly.last_month_day),
+    ("every", "毎月 の? 最終|最後の <weekday>", monthly.last_weekday_monthly),
+    ("every", "毎月 の? 最終 営業日|平日", monthly.last_workday_monthly),
+    ("every", "毎月 の? 第 <number> <weekday>", monthly.nth_weekday_monthly),
+    ("every", "第 <number> <weekday>", monthly.nth_weekday_monthly),
     ("said", "<duration> 後|のち|したら に?", phrases.after),
     ("over", "<duration> 前", lambda _: Past()),
     ("count", "<number> 回", phrases.count_of),
@@ -104,7 +104,7 @@ PARTS: Final[tuple[Rule, ...]] = (
     ("said", "<span> に|は|、|,?", phrases.lasting),
     ("said", "<count>", lambda count: count),
     ("said", "<weekday|weekdaylist> 以外|を除いて|を除く", phrases.excluding),
-    ("said", "<monthdays> の|に?", recurrences.month_days),
+    ("said", "<monthdays> の|に?", monthly.month_days),
     ("zone", "<zone> で|の|に", lambda zone: zone),
     ("said", "<said> の|に|,|は", lambda said: said),
     ("every", "<every> の|に|,|は", lambda every: every),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Final
 
-from agentkit.schedules.parser import amounts, days, phrases, recurrences
+from agentkit.schedules.parser import amounts, days, monthly, phrases, recurrences
 from agentkit.schedules.parser.grammar import Rule
 from agentkit.schedules.parser.language import Intent, Language, make_language
 from agentkit.schedules.parser.languages.shared import (
@@ -131,15 +131,15 @@ RECURRENCES: Final[tuple[Rule, ...]] = (
     ("every", "<number> <weekday> sí|si y otro no", lambda _, weekday: recurrences.every_other_weekday(weekday)),
     ("every", "un <weekday> de cada dos", recurrences.every_other_weekday),
     ("every", "cada dos <mondays>", recurrences.every_other_weekday),
-    ("every", "los días|dias <number> y <number> de cada mes", lambda a, b: recurrences.month_days(days.union(a, b))),
+    ("every", "los días|dias <number> y <number> de cada mes", lambda a, b: monthly.month_days(days.union(a, b))),
     ("every", "un día|dia sí|si y otro no", lambda: Every(unit="day", step=2)),
     ("every", "día|dia por medio", lambda: Every(unit="day", step=2)),
-    ("every", "el? <ordinal> <weekday> de|del cada? mes", recurrences.nth_weekday_monthly),
-    ("every", "el? último|ultimo <weekday> de|del cada? mes", recurrences.last_weekday_monthly),
-    ("every", "el? día|dia? <number> de cada mes", lambda day: recurrences.month_days(days.single(day))),
-    ("every", "el? día|dia? <number> y <number> de cada mes", lambda a, b: recurrences.month_days(days.union(a, b))),
-    ("every", "el? último|ultimo día|dia de cada mes", recurrences.last_month_day),
-    ("every", "el? último|ultimo <daykind> de|del cada? mes", recurrences.last_workday_monthly),
+    ("every", "el? <ordinal> <weekday> de|del cada? mes", monthly.nth_weekday_monthly),
+    ("every", "el? último|ultimo <weekday> de|del cada? mes", monthly.last_weekday_monthly),
+    ("every", "el? día|dia? <number> de cada mes", lambda day: monthly.month_days(days.single(day))),
+    ("every", "el? día|dia? <number> y <number> de cada mes", lambda a, b: monthly.month_days(days.union(a, b))),
+    ("every", "el? último|ultimo día|dia de cada mes", monthly.last_month_day),
+    ("every", "el? último|ultimo <daykind> de|del cada? mes", monthly.last_workday_monthly),
     ("every", "<number> vez|veces al|por|a <unit>", recurrences.rate),
     ("every", "<number> vez|veces a la <unit>", recurrences.rate),
     ("count", "<number> veces", phrases.count_of),
