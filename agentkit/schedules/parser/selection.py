@@ -107,7 +107,10 @@ def _take(cluster: list[Mention], chosen: Selection, sentence: Sentence, languag
     for mention in cluster:
         if _is_alternative(mention, cluster, sentence, language):
             timing = replace(timing, problem=MORE_THAN_ONE)
-        filled = None if _is_other_rule(mention.part, chosen.timing) else fill(timing, mention.part)
+        if _is_other_rule(mention.part, chosen.timing):
+            chosen.timing = replace(chosen.timing, problem=MORE_THAN_ONE)
+            return
+        filled = fill(timing, mention.part)
         if filled is not None and filled.weekday is not None and timing.weekday is None:
             # "tomorrow, Wednesday," is one day; "tomorrow and on Friday" are two.
             joiner = sentence.items[mention.place - 1].word if mention.place else ""
