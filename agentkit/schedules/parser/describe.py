@@ -21,7 +21,10 @@ def describe(sentence: Sentence, places: set[int], text: str, language: Language
     run: list[Item] = []
     for place in range(sentence.task, last):
         if place in places:
-            _add(pieces, run, text)
+            # "on 1 March and 1 June": the "and" between is no part of the task.
+            joins = bool(run) and all(item.word in language.intent.fillers for item in run)
+            if not (joins and place - len(run) - 1 in places):
+                _add(pieces, run, text)
             run = []
         else:
             run.append(items[place])

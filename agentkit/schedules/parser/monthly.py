@@ -40,9 +40,16 @@ def days_and_last(days: Weekdays | float) -> Every | None:
     return None if every is None else replace(every, month_days=every.month_days | {-1})
 
 
-def every_second_date(first: int) -> Every:
-    """Return "on odd days of every month" (from 1) or on even ones (from 2)."""
-    return Every(unit="month", month_days=frozenset(range(first, 32, 2)))
+def every_second_date(first: int, months: MonthSpan | int | None = None) -> Every:
+    """Return "on odd days of every month" (from 1) or on even ones (from 2), or of June every year."""
+    every = Every(unit="month", month_days=frozenset(range(first, 32, 2)))
+    return every if months is None else replace(every, unit="year", months=months_of(months))
+
+
+def days_yearly(days: Weekdays | float, months: MonthSpan | int) -> Every | None:
+    """Return "on the 1st and 15th of June and July every year"."""
+    every = month_days(days if isinstance(days, frozenset) else frozenset({int(days)}))
+    return None if every is None else replace(every, unit="year", months=months_of(months))
 
 
 def nth_weekday_yearly(nth: float, weekdays: Weekdays, months: MonthSpan | int) -> Every | None:
@@ -65,6 +72,11 @@ def nth_weekdays_monthly(first: float, weekdays: Weekdays, second: float, others
     """Return "the first Monday and the second Tuesday of every month"."""
     one, other = nth_weekday_monthly(first, weekdays), nth_weekday_monthly(second, others)
     return None if one is None or other is None else replace(one, nth=one.nth | other.nth)
+
+
+def yearly(every: Every | Problem) -> Every | Problem | None:
+    """Return "on odd days of January every year", which names its months already."""
+    return every if isinstance(every, Problem) or every.unit == "year" else None
 
 
 def last_month_day(*_: object) -> Every:
