@@ -384,6 +384,58 @@ async def test_changes(bot: Bot, say: Say, request_: str, change: str, when: str
     assert schedule.describe().startswith(when)
 
 
+@pytest.mark.parametrize(
+    ("request_", "change", "when", "next_run"),
+    [
+        ("in 10 minutes car", "make it 20", "once, 2026-11-30 19:20 Europe/Berlin", "2026-11-30T18:20"),
+        ("on Friday at 9 car", "make it 10", "once, 2026-12-04 10:00 Europe/Berlin", "2026-12-04T09:00"),
+        ("on Friday at 9 car", "make it an hour later", "once, 2026-12-04 10:00 Europe/Berlin", "2026-12-04T09:00"),
+        ("every friday at 9 car", "make it 9:15", "every Friday at 09:15 Europe/Berlin", "2026-12-04T08:15"),
+        ("every 90 minutes car", "make it 100", "every 100 minutes", "2026-11-30T19:40"),
+        (
+            "every other Tuesday at 8:30 car",
+            "make the car one 9:15",
+            "every other Tuesday at 09:15 Europe/Berlin",
+            "2026-12-01T08:15",
+        ),
+        (
+            "every other Tuesday at 8:30 car",
+            "move it 45 minutes later",
+            "every other Tuesday at 09:15 Europe/Berlin",
+            "2026-12-01T08:15",
+        ),
+    ],
+)
+async def test_a_paused_one_is_changed_as_one_that_runs(
+    bot: Bot, say: Say, request_: str, change: str, when: str, next_run: str
+) -> None:
+    """A pause keeps the day or the rhythm, so a change of the time keeps it as well; it rests until it is resumed."""
+    await said(say, request_, "pause the car")
+
+    changed = await say(change)
+    (paused,) = await bot.list_schedules()
+    await say("resume the car")
+
+    (schedule,) = await bot.list_schedules()
+    assert changed.startswith("Changed #1 car")
+    assert changed.endswith("paused")
+    assert paused.paused
+    assert schedule.describe().startswith(when)
+    assert f"{schedule.next_run:%Y-%m-%dT%H:%M}" == next_run
+
+
+async def test_a_paused_rhythm_survives_its_days_and_another_name(runtime: ManualRuntime, bot: Bot, say: Say) -> None:
+    """Every other Tuesday goes on with the Tuesdays it would have had."""
+    await said(say, "every other Tuesday at 8:30 car", "pause the car")
+    await runtime.advance(timedelta(days=3))
+
+    await said(say, "rename it to bike", "make it 9:15")
+    reply = await say("resume it")
+
+    assert reply == "Resumed #1 bike; next Tue 15 Dec 2026 09:15 (Europe/Berlin)"
+    assert (await tasks(bot))["bike"].type == "rrule"
+
+
 async def test_a_change_by_another_name_or_text(bot: Bot, say: Say) -> None:
     """A schedule keeps its time when its text changes."""
     await said(say, "every day at 9 drink water", "in 1 hour nap")

@@ -18,10 +18,11 @@ from agentkit.schedules.chat import replies
 from agentkit.schedules.chat.decisions import decide
 from agentkit.schedules.chat.memory import Memory, memory_from_json
 from agentkit.schedules.chat.model import ModelReader, assisted
-from agentkit.schedules.chat.schedules import is_same, request_of, runs_too_often
+from agentkit.schedules.chat.schedules import is_same, request_of, runs_too_often, with_moment
 from agentkit.schedules.chat.targets import Entry
 from agentkit.schedules.chat.view import Alter, Apply, Decision, Make, Say, UseZone, View
 from agentkit.schedules.chat.zones import known_name
+from agentkit.schedules.record import read_record
 from agentkit.schedules.schedule import Schedule
 from agentkit.schedules.wall_clock import zone_named
 
@@ -159,7 +160,12 @@ class SchedulingChat:
         payload = schedule.payload
         task = payload.get("text", "") if isinstance(payload, dict) else ""
         number = (schedule.key or "").removeprefix(self._prefix)
-        return Entry(number=int(number), task=one_line(str(task)), schedule=schedule)
+        return Entry(number=int(number), task=one_line(str(task)), schedule=self._with_moment(schedule))
+
+    def _with_moment(self, schedule: Schedule) -> Schedule:
+        lifecycle = self._agent.scheduler.lifecycle
+        row = lifecycle.jobs.row(schedule.id)
+        return schedule if row is None else with_moment(schedule, read_record(row), lifecycle.clock.now())
 
     async def _parse(self, text: str) -> ParsedSchedule:
         return await self._agent.parse_schedule(text, timezone=self._timezone)

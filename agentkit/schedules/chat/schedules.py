@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 
+from agentkit.clock import from_ms, to_ms
 from agentkit.errors import ScheduleError
 from agentkit.schedules.chat.targets import Entry
+from agentkit.schedules.occurrences import following
+from agentkit.schedules.record import Record
 from agentkit.schedules.recurrence import Recurrence
 from agentkit.schedules.request import Every
 from agentkit.schedules.schedule import Schedule
@@ -35,6 +39,17 @@ def request_of(plan: ParsedSchedule | Schedule) -> tuple[Any, dict[str, Any]] | 
     if plan.rrule is not None:
         return Recurrence(plan.rrule, plan.timezone), kept | {"starts_at": plan.next_run}
     return plan.next_run, {}
+
+
+def with_moment(schedule: Schedule, record: Record, now: datetime) -> Schedule:
+    """Return a paused schedule with the run that resuming it would bring, if any; another as it is."""
+    if not schedule.paused:
+        return schedule
+    if schedule.is_recurring:
+        moment_ms = following(record, to_ms(now))
+    else:
+        moment_ms = record.first_ms if record.type == "delayed" else int(record.when)
+    return schedule if moment_ms is None else replace(schedule, next_run=from_ms(moment_ms))
 
 
 def is_same(entry: Entry, plan: ParsedSchedule, task: str) -> bool:

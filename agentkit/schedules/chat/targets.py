@@ -19,6 +19,7 @@ class Entry:
     Attributes:
         number: What people call it by; never changes.
         task: What it is about, safe to show.
+        schedule: As it is; a paused one with the next run it would have if it were resumed now.
     """
 
     number: int

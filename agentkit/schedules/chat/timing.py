@@ -134,7 +134,8 @@ async def _at_clock(schedule: Schedule, words: str, parse: Parse, *, now: dateti
     if schedule.type == "cron":
         return await _cron_at(schedule, words, parse)
     if schedule.next_run is None:
-        return _pure(await parse(words), now)
+        # A recurrence without its next day would lose its rhythm.
+        return None if schedule.is_recurring else _pure(await parse(words), now)
     day = schedule.next_run.astimezone(ZoneInfo(schedule.timezone)).date()
     plan = _pure(await parse(f"on {day.isoformat()} {words}"), now)
     if schedule.type == "rrule":
