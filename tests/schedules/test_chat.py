@@ -424,6 +424,32 @@ async def test_a_paused_one_is_changed_as_one_that_runs(
     assert f"{schedule.next_run:%Y-%m-%dT%H:%M}" == next_run
 
 
+@pytest.mark.parametrize(
+    ("request_", "shown"),
+    [
+        ("on Friday at 9 car", "once, on Fri 4 Dec 2026 09:00 (Europe/Berlin), paused"),
+        ("in 10 minutes car", "once, on Mon 30 Nov 2026 19:10:00 (Europe/Berlin), paused"),
+        ("every friday at 9 car", "every Friday at 09:00 Europe/Berlin, paused"),
+        ("every 90 minutes car", "every 90 minutes, paused"),
+        (
+            "every other Tuesday at 8:30 car",
+            "every other Tuesday at 08:30 Europe/Berlin, from 2026-12-01 08:30, paused",
+        ),
+    ],
+)
+async def test_a_paused_one_is_shown_with_its_time(say: Say, request_: str, shown: str) -> None:
+    """What rests is listed, and named after a change, with its moment or its rhythm."""
+    await said(say, request_, "pause the car")
+
+    listed = await say("list")
+    renamed = await say("rename it to bike")
+
+    assert listed == f"#1 car - {shown}"
+    assert renamed.splitlines()[0] == "Changed #1 bike"
+    assert renamed.endswith("paused")
+    assert renamed.splitlines()[1].startswith(f"  {shown.partition(',')[0]}")
+
+
 async def test_a_paused_rhythm_survives_its_days_and_another_name(runtime: ManualRuntime, bot: Bot, say: Say) -> None:
     """Every other Tuesday goes on with the Tuesdays it would have had."""
     await said(say, "every other Tuesday at 8:30 car", "pause the car")

@@ -52,11 +52,17 @@ def made(entry: Entry, runs: Sequence[datetime], verb: str = "Scheduled") -> str
     if entry.schedule.is_recurring:
         lines.append(f"  {timing}")
         lines.append(f"  next: {'; '.join(shown)}" if shown else "  paused")
-    elif shown:
-        lines.append(f"  once, on {shown[0]} ({entry.schedule.timezone})")
     else:
-        lines.append("  paused")
+        lines.append(f"  {_once(entry.schedule)}")
     return "\n".join(lines)
+
+
+def _once(schedule: Schedule) -> str:
+    parts = ["once"]
+    if schedule.next_run is not None:
+        shown = moment(schedule.next_run, ZoneInfo(schedule.timezone), is_exact=_needs_seconds(schedule))
+        parts.append(f"on {shown} ({schedule.timezone})")
+    return ", ".join([*parts, "paused"] if schedule.paused else parts)
 
 
 def listed(entries: Sequence[Entry], now: datetime) -> str:
@@ -69,10 +75,10 @@ def listed(entries: Sequence[Entry], now: datetime) -> str:
 def _line(entry: Entry, now: datetime) -> str:
     schedule = entry.schedule
     zone = ZoneInfo(schedule.timezone)
-    parts = [timing_of(schedule)] if schedule.is_recurring else []
     if schedule.paused:
-        parts.append("paused")
-    elif schedule.next_run is not None:
+        return f"{named(entry)} - {f'{timing_of(schedule)}, paused' if schedule.is_recurring else _once(schedule)}"
+    parts = [timing_of(schedule)] if schedule.is_recurring else []
+    if schedule.next_run is not None:
         is_exact = _needs_seconds(schedule) or schedule.next_run - now < timedelta(minutes=2)
         next_run = f"next {moment(schedule.next_run, zone, is_exact=is_exact)}"
         parts.append(next_run if schedule.is_recurring else f"{next_run} {schedule.timezone}")
