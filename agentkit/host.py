@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from agentkit.clock import Clock
+from agentkit.errors import ConfigurationError
 from agentkit.events import EventBus
 from agentkit.ids import IdSource
 from agentkit.options import AgentOptions
@@ -62,8 +63,11 @@ class DurableObject:
     context: AgentContext
     lifecycle: Lifecycle
 
-    def __new__(cls, context: AgentContext, *arguments: Any, **keywords: Any) -> Self:
+    def __new__(cls, context: AgentContext | None = None, *arguments: Any, **keywords: Any) -> Self:
         """Keep the context, so that ``Lifecycle(self)`` finds it."""
+        if not isinstance(context, AgentContext):
+            message = f"a runtime builds its agents itself; to reach one, call runtime.get({cls.__name__}, name)"
+            raise ConfigurationError(message)
         host = super().__new__(cls)
         host.context = context
         return host

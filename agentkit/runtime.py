@@ -276,7 +276,8 @@ class Runtime:
             AgentNameError: No agent can have this name.
             ConfigurationError: The runtime was not given the class.
         """
-        return cast(HostT, stub_class(cast(Any, cls))(self._agent(cls, name), self.invoke))
+        agent = self._agent(cls, name)
+        return cast(HostT, stub_class(cast(Any, cls))(agent, self.invoke))
 
     async def activate(self, cls: type[DurableObject], name: str) -> None:
         """Run an agent's start-up now, if it isn't live."""
@@ -326,6 +327,8 @@ class Runtime:
         return self._hosting
 
     def _agent(self, cls: type[DurableObject], name: str) -> AgentId:
+        if not is_agent_class(cls):
+            raise ConfigurationError(f"give the class of the agent, as in get(ReminderBot, {str(name)!r}), not {cls!r}")
         stored = class_name(cls)
         if self._classes.get(stored) is not cls:
             given = ", ".join(sorted(self._classes)) or "no class"
@@ -410,9 +413,11 @@ def open_store(store: str | Store | None, durability: str = "full") -> Store:
     scheme, separator, path = store.partition(":///")
     if scheme != "sqlite" or not separator or not path:
         # Never the URL itself: it may hold a password.
+        kind = store.partition("://")[0] if "://" in store else ""
+        what = f"there is no store for {kind}:// URLs yet" if kind not in ("", "sqlite") else "that is no store URL"
         message = (
-            f"agentkit has no store for {scheme.partition(':')[0] or 'such'!r} URLs; "
-            "use sqlite:///path/to/file.db or sqlite:///:memory:"
+            f"{what}; write sqlite:///bots.db for a file in this folder (three slashes), sqlite:////var/bots.db for "
+            "an absolute path (four), or sqlite:///:memory:"
         )
         raise ConfigurationError(message)
     from agentkit.store.sqlite import SqliteStore

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Coroutine, Hashable
-from typing import Any
+from typing import Any, cast
 
 from agentkit.errors import AgentCallError
 from agentkit.host import DurableObject
@@ -30,6 +30,10 @@ class Stub:
     def __getattr__(self, name: str) -> Any:
         raise refusal(self._cls, name)
 
+    def is_of(self, agent: AgentId) -> bool:
+        """Tell whether this is a stub of an agent."""
+        return self._agent == agent
+
     def __repr__(self) -> str:
         return f"<stub of {self._agent}>"
 
@@ -47,14 +51,15 @@ def stub_class(cls: Hashable) -> type[Stub]:
     methods: dict[str, Any] = {"__slots__": (), "_cls": cls}
     for name in dir(cls):
         if not name.startswith("_") and inspect.iscoroutinefunction(_function(cls, name)):
-            methods[name] = _forward(name)
+            methods[name] = _forward(name, f"{cls.__name__}.{name}")
     return type(f"{cls.__name__}Stub", (Stub,), methods)
 
 
-def _forward(name: str) -> Callable[..., Coroutine[Any, Any, Any]]:
+def _forward(name: str, shown: str) -> Callable[..., Coroutine[Any, Any, Any]]:
     def call(self: Any, *arguments: Any, **keywords: Any) -> Coroutine[Any, Any, Any]:
-        running: Coroutine[Any, Any, Any] = self._invoke(self._agent, name, arguments, keywords)
-        return running
+        running = self._invoke(self._agent, name, arguments, keywords)
+        running.__qualname__ = shown  # what Python warns of when an await is forgotten
+        return cast(Coroutine[Any, Any, Any], running)
 
     call.__name__ = name
     return call

@@ -66,3 +66,16 @@ async def test_decorated_callback_gets_its_payload(manual_runtime: Start) -> Non
     await runtime.advance(1)
 
     assert await ada.found() == "tea"
+
+
+async def test_stub_method_of_the_same_agent_is_a_callback(manual_runtime: Start) -> None:
+    """From outside, ``bot.schedule(1, bot.note)`` names the agent's own method; another agent's is refused."""
+    runtime = await manual_runtime(Decorated)
+    ada, bob = runtime.get(Decorated, "ada"), runtime.get(Decorated, "bob")
+
+    await ada.schedule(1, ada.found)
+    with pytest.raises(ScheduleError, match="another object's method"):
+        await ada.schedule(1, bob.found)
+    await runtime.advance(1)
+
+    assert [run.outcome for run in await ada.history()] == ["completed"]

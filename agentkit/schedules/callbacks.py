@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.context import in_thread, is_coroutine_function
 from agentkit.errors import PayloadError, ScheduleError
+from agentkit.host import DurableObject
 from agentkit.json_value import JsonValue, canonical, plain
+from agentkit.stub import Stub
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -76,16 +78,25 @@ class Callbacks:
         for name, known in self._named.items():
             if known == callback:
                 return name
+        if inspect.iscoroutine(callback):
+            callback.close()
+            raise ScheduleError("the callback was called instead of passed; leave the parentheses out, as in self.ping")
         owner = getattr(callback, "__self__", None)
         name = getattr(callback, "__name__", "")
+        if isinstance(owner, Stub) and self._is_stub_of_host(owner) and self.get(name) is not None:
+            return str(name)
         if owner is not None and owner is self._host and self.get(name) == callback:
             return name
-        what = "another object's method" if owner is not None else "not a method"
+        what = "another object's method" if owner is not None else "not a method of this agent"
         message = (
-            f"callback {callback!r} is {what} of this agent; pass a bound method such as self.send_reminder, "
+            f"callback {callback!r} is {what}; pass a bound method such as self.send_reminder, "
             f"or its name: only the name is stored. {self._known()}"
         )
         raise ScheduleError(message)
+
+    def _is_stub_of_host(self, stub: Stub) -> bool:
+        host = self._host
+        return isinstance(host, DurableObject) and stub.is_of(host.context.session.agent)
 
     def _known(self) -> str:
         if self._host is not None:
@@ -100,7 +111,12 @@ class Callbacks:
         """
         stored = plain(payload, "payload")
         callback = self.get(name)
-        adapter = None if callback is None else signature(callback).adapter
+        takes = None if callback is None else signature(callback)
+        if takes is not None and not takes.takes and stored is not None:
+            raise PayloadError(
+                "payload", f"callback {name!r} takes none; give it a parameter, or leave the payload out"
+            )
+        adapter = None if takes is None else takes.adapter
         if adapter is None:
             return stored
         return _dumped(adapter, _validated(adapter, stored))

@@ -193,7 +193,7 @@ def seen(terminal: int, text: str) -> str:
     [
         (("--timezone", "Mars/Base"), "time zone 'Mars/Base' is unknown"),
         (("--name", ""), "agent name '' is empty"),
-        (("--store", "nonsense://x"), "use sqlite:///path/to/file.db"),
+        (("--store", "nonsense://x"), "write sqlite:///bots.db"),
         (("--store", "sqlite:////dev/null/x.db"), "check the path"),
     ],
 )

@@ -69,7 +69,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("{}_needs:runtime", "imports 'no_such_library', which is not installed"),
         ("{}:number", "is of type int; name a Runtime"),
         ("{}:Bot", "is a class; name a Runtime"),
-        ("{}:busy", "use sqlite:///path/to/file.db"),
+        ("{}:busy", "write sqlite:///bots.db"),
     ],
 )
 def test_a_target_that_can_not_be_served(
