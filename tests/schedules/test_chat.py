@@ -462,6 +462,45 @@ async def test_a_paused_rhythm_survives_its_days_and_another_name(runtime: Manua
     assert (await tasks(bot))["bike"].type == "rrule"
 
 
+@pytest.mark.parametrize(
+    ("request_", "change", "bounds"),
+    [
+        ("every 90 minutes car until friday", "change the car to every 2 hours", ("2026-12-04T22:59", None)),
+        ("every 90 minutes car until friday", "make that 100 instead", ("2026-12-04T22:59", None)),
+        ("every 90 minutes car 5 times", "make it every 100 minutes", (None, 5)),
+        ("every day at 9 car until december 20", "make it 10", ("2026-12-20T22:59", None)),
+        ("every day at 9 car until december 20", "make it every Monday", ("2026-12-20T22:59", None)),
+        ("every day at 9 car until december 20", "make it every other Monday at 8", ("2026-12-20T22:59", None)),
+        ("every day at 9 car 10 times", "make it every weekday at 8", (None, 10)),
+        ("every other friday at 3pm car until march 1", "make it 4pm", ("2027-03-01T22:59", None)),
+        ("every other friday at 3pm car until march 1", "make it every friday", ("2027-03-01T22:59", None)),
+        ("every day at 9 car until december 20", "make it every day at 10 until friday", ("2026-12-04T22:59", None)),
+        ("every day at 9 car until december 20", "make it every day at 10 5 times", (None, 5)),
+        ("every day at 9 car until december 20", "make it tomorrow at 10", (None, None)),
+    ],
+)
+async def test_a_change_keeps_the_end(
+    bot: Bot, say: Say, request_: str, change: str, bounds: tuple[str | None, int | None]
+) -> None:
+    """A recurrence ends when it would have, unless the new words bring an end of their own or run once."""
+    await say(request_)
+
+    reply = await say(change)
+
+    (schedule,) = await bot.list_schedules()
+    assert reply.startswith("Changed #1 car")
+    assert (schedule.until and f"{schedule.until:%Y-%m-%dT%H:%M}", schedule.remaining) == bounds
+
+
+async def test_a_change_keeps_a_start_to_come(bot: Bot, say: Say) -> None:
+    """What begins next year still does at another rhythm."""
+    await say("every day at 9 car starting january 8")
+
+    await say("make it every monday at 10")
+
+    assert f"{(await tasks(bot))['car'].next_run:%Y-%m-%d}" == "2027-01-11"
+
+
 async def test_a_change_by_another_name_or_text(bot: Bot, say: Say) -> None:
     """A schedule keeps its time when its text changes."""
     await said(say, "every day at 9 drink water", "in 1 hour nap")

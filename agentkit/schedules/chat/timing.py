@@ -35,13 +35,32 @@ _LEFT_OVER: Final = frozenset({"", "it", "that", "this", "to", "run", "be", "for
 async def changed(schedule: Schedule, words: str, parse: Parse, *, now: datetime) -> ParsedSchedule | None:
     """Return when a schedule is to run from now on; None if the words are no time for it.
 
+    A recurring one ends when it would have ended, unless the words say when.
+
     Args:
         schedule: As it is.
         words: The new time: "10", "5pm", "every Friday", "tomorrow at 9".
         parse: Reads a text as a request.
         now: Aware.
     """
-    words = words.strip(" ,.!?")
+    plan = await _retimed(schedule, words.strip(" ,.!?"), parse, now=now)
+    return None if plan is None else _bounded(schedule, plan, now)
+
+
+def _bounded(schedule: Schedule, plan: ParsedSchedule, now: datetime) -> ParsedSchedule:
+    """Carry over the bounds that a new recurrence leaves open."""
+    if not schedule.is_recurring or not is_recurring(plan):
+        return plan
+    if plan.until is None and plan.count is None:
+        plan = replace(plan, until=schedule.until, count=schedule.remaining)
+    # The start of an interval or a rule is its first run, so it belongs to the old rhythm.
+    is_waiting = schedule.type == "cron" and schedule.starts_at is not None and schedule.starts_at > now
+    if is_waiting and plan.when.type != "rrule" and plan.starts_at is None:
+        return replace(plan, starts_at=schedule.starts_at)
+    return plan
+
+
+async def _retimed(schedule: Schedule, words: str, parse: Parse, *, now: datetime) -> ParsedSchedule | None:
     if _NUMBER.fullmatch(words):
         return await _numbered(schedule, words, parse, now=now)
     if _CLOCK.fullmatch(words):
@@ -87,6 +106,11 @@ def is_pure(plan: ParsedSchedule) -> bool:
 def is_complete(plan: ParsedSchedule) -> bool:
     """Return whether a text says both what and when."""
     return plan.question is None and plan.when.type != "no-schedule" and not is_pure(plan)
+
+
+def is_recurring(plan: ParsedSchedule) -> bool:
+    """Return whether a plan runs more than once."""
+    return plan.when.type in ("cron", "interval", "rrule")
 
 
 def _pure(plan: ParsedSchedule, now: datetime) -> ParsedSchedule | None:
