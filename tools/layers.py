@@ -90,9 +90,7 @@ def places(layers: str) -> dict[str, Place]:
     }
 
 
-def violations(
-    root: Path, *, layers: str = LAYERS, doors: Mapping[str, tuple[str, ...]] = DOORS
-) -> list[str]:
+def violations(root: Path, *, layers: str = LAYERS, doors: Mapping[str, tuple[str, ...]] = DOORS) -> list[str]:
     """Return one line for every import that breaks the rules, in file order.
 
     Args:

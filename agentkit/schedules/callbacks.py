@@ -111,12 +111,7 @@ class Callbacks:
         """
         stored = plain(payload, "payload")
         callback = self.get(name)
-        takes = None if callback is None else signature(callback)
-        if takes is not None and not takes.takes and stored is not None:
-            raise PayloadError(
-                "payload", f"callback {name!r} takes none; give it a parameter, or leave the payload out"
-            )
-        adapter = None if takes is None else takes.adapter
+        adapter = None if callback is None else signature(callback).adapter
         if adapter is None:
             return stored
         return _dumped(adapter, _validated(adapter, stored))

@@ -66,9 +66,7 @@ class Recurrence:
         if self.timezone is not None:
             zone_named(self.timezone)
         if not _fires(self.rrule):
-            message = (
-                f"rrule {self.rrule[:200]!r} never runs: no day of any year fits all its parts; leave one out"
-            )
+            message = f"rrule {self.rrule[:200]!r} never runs: no day of any year fits all its parts; leave one out"
             raise ScheduleError(message)
 
     def next_after(self, moment: datetime, *, timezone: str, anchor: datetime) -> datetime | None:

@@ -99,9 +99,7 @@ class RuleText:
                 weekdays = ((start.weekday(), None),)
         elif "BYWEEKNO" in numbers and not (weekdays or "BYMONTHDAY" in numbers or "BYYEARDAY" in numbers):
             weekdays = ((start.weekday(), None),)
-        for (name, frequency), value in zip(
-            TIME_PARTS.items(), (start.hour, start.minute, start.second), strict=True
-        ):
+        for (name, frequency), value in zip(TIME_PARTS.items(), (start.hour, start.minute, start.second), strict=True):
             if FREQUENCIES.index(self.frequency) < FREQUENCIES.index(frequency):
                 numbers.setdefault(name, (value,))
         return replace(self, numbers=numbers, weekdays=weekdays)
@@ -165,9 +163,7 @@ def _read_parts(text: str) -> RuleText:
     until = _read_until(parts.pop("UNTIL")) if "UNTIL" in parts else None
     weekdays = _read_weekdays(parts.pop("BYDAY")) if "BYDAY" in parts else ()
     if parts:
-        message = (
-            f"has the unknown part {next(iter(parts))!r}; RFC 5545 has FREQ, INTERVAL, BYDAY and the like"
-        )
+        message = f"has the unknown part {next(iter(parts))!r}; RFC 5545 has FREQ, INTERVAL, BYDAY and the like"
         raise ValueError(message)
     if until is not None and "COUNT" in numbers:
         message = "has both COUNT and UNTIL; keep one of them"
@@ -211,9 +207,7 @@ def _read_weekdays(value: str) -> list[tuple[int, int | None]]:
         match = WEEKDAY.fullmatch(text)
         number = int(match[1]) if match and match[1] else None
         if match is None or number == 0 or abs(number or 0) > 53:
-            message = (
-                f"has {text!r} in BYDAY; use MO to SU, or 1MO and -1FR for the first Monday and last Friday"
-            )
+            message = f"has {text!r} in BYDAY; use MO to SU, or 1MO and -1FR for the first Monday and last Friday"
             raise ValueError(message)
         found.append((WEEKDAYS.index(match[2]), number))
     return found
