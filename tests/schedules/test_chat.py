@@ -198,6 +198,52 @@ async def test_answers(bot: Bot, say: Say, messages: tuple[str, ...], task: str,
     assert {text: f"{schedule.next_run:%Y-%m-%dT%H:%M}" for text, schedule in found.items()} == {task: next_run}
 
 
+@pytest.mark.parametrize(
+    ("request_", "answer", "when"),
+    [
+        (
+            "every other friday at 3pm from january walk",
+            "starting january 8",
+            "every other Friday at 15:00 Europe/Berlin, from 2027-01-08 15:00",
+        ),
+        (
+            "every other friday at 3pm from january walk",
+            "from 8 january 2027",
+            "every other Friday at 15:00 Europe/Berlin, from 2027-01-08 15:00",
+        ),
+        ("every other friday at 3pm from january walk", "every friday at 4pm", "every Friday at 16:00 Europe/Berlin"),
+        ("every friday at 25:00 walk", "at 4pm", "every Friday at 16:00 Europe/Berlin"),
+        ("every friday at 25:00 walk", "16:00", "every Friday at 16:00 Europe/Berlin"),
+        ("every now and then walk", "every friday at 4pm", "every Friday at 16:00 Europe/Berlin"),
+    ],
+)
+async def test_an_answer_is_joined_to_a_rhythm(bot: Bot, say: Say, request_: str, answer: str, when: str) -> None:
+    """An answer takes the place of the words that were not understood."""
+    await said(say, request_, answer)
+
+    (schedule,) = await bot.list_schedules()
+    assert schedule.describe().startswith(when)
+
+
+@pytest.mark.parametrize(
+    "answer", ["at 4pm", "4pm", "16:00", "tomorrow at 4pm", "in 2 hours", "2 hours", "on january 8"]
+)
+@pytest.mark.parametrize(
+    "request_",
+    ["every other friday at 3pm from january walk", "every now and then walk", "sometimes walk", "every 5 walk"],
+)
+async def test_no_answer_makes_a_rhythm_run_once(bot: Bot, say: Say, request_: str, answer: str) -> None:
+    """A moment alone doesn't say how often, so the question stays; a whole answer then ends it."""
+    reply = await said(say, request_, answer)
+    unscheduled = await bot.list_schedules()
+
+    await say("every friday at 4pm")
+
+    assert reply.startswith("I didn't get that.")
+    assert unscheduled == []
+    assert [schedule.cron for schedule in await bot.list_schedules()] == ["0 16 * * 5"]
+
+
 async def test_a_question_is_dropped_on_request_and_after_two_tries(bot: Bot, say: Say) -> None:
     """Nobody is held in a question."""
     dropped = await said(say, "remind me to nap", "never mind")

@@ -9,21 +9,18 @@ from typing import TYPE_CHECKING, Final
 from agentkit.clock import to_ms
 from agentkit.schedules.chat import replies
 from agentkit.schedules.chat.acts import applied
+from agentkit.schedules.chat.combined import completed
 from agentkit.schedules.chat.commands import Act, Answer, Change, Command, Request, SetZone
 from agentkit.schedules.chat.memory import Pending
 from agentkit.schedules.chat.requests import requested
 from agentkit.schedules.chat.targets import find
-from agentkit.schedules.chat.timing import Parse, is_complete, is_pure
+from agentkit.schedules.chat.timing import Parse, is_complete
 from agentkit.schedules.chat.view import Decision, Make, View, asked, said
 
 if TYPE_CHECKING:
     from agentkit.schedules.parser import ParsedSchedule
 
 _MOST_TRIES: Final = 2
-_AMOUNT: Final = re.compile(
-    r"(?:about )?(?:\d+|an?|one|two|three|five|ten|half an?|a few) ?(?:s|m|h|sec|min|hour|hr|day|week|month)",
-    re.IGNORECASE,
-)
 _BEGINNINGS: Final = re.compile(
     r"(?:please |can you |could you )?"
     r"(?:remind|tell|ping|notify|wake|set|add|schedule|create|let me know|don't forget)\b",
@@ -117,25 +114,6 @@ def _task_of(text: str, plan: ParsedSchedule) -> str:
     """Return the task in "to stretch" or "remind me to stretch"."""
     task = plan.description or text
     return task[3:] if task.lower().startswith("to ") else task
-
-
-async def completed(pending: Pending, answer: str, parse: Parse) -> tuple[ParsedSchedule, str, str] | None:
-    """Return the plan, its task and the request that an answer makes of an open one; None if it makes none.
-
-    The answer is read together with the request first ("on Friday" and "at 5"), then by itself, for requests
-    whose own timing only stands in the way ("soon").
-    """
-    request = pending.request
-    placed = f"in {answer}" if _AMOUNT.match(answer) else f"at {answer}"
-    for text in (f"{request} {answer}", f"{request} {placed}"):
-        plan = await parse(text)
-        if is_complete(plan) and plan.description == pending.task:
-            return plan, plan.description, text
-    for text in (answer, placed):
-        plan = await parse(text)
-        if is_pure(plan):
-            return plan, pending.task, text
-    return None
 
 
 def begins_a_request(text: str) -> bool:
