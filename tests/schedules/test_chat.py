@@ -254,6 +254,64 @@ async def test_a_question_is_dropped_on_request_and_after_two_tries(bot: Bot, sa
     assert await bot.list_schedules() == []
 
 
+@pytest.mark.parametrize(
+    "open_",
+    [
+        "february 30 at 10 pay rent",
+        "remind me to nap",
+        "every now and then walk",
+        "tomorrow at 9",
+        "remind me",
+        "cancel the water one",
+    ],
+)
+@pytest.mark.parametrize(
+    ("message", "reply"),
+    [
+        ("yesterday at 5pm buy milk", "That time is over already."),
+        ("february 31 at 9 buy milk", "That day is not in the calendar."),
+        ("remind me to buy milk", "When should that be?"),
+        ("tomorrow at 5pm buy milk", "Scheduled #4 buy milk"),
+        ("every friday at 5pm buy milk", "Scheduled #4 buy milk"),
+        ("snooze 3 by 10 minutes", "Changed #3 oil\n  once, on Fri 4 Dec 2026 09:10"),
+        ("rename 3 to gas", "Changed #3 gas"),
+        ("make the oil one 10", "Changed #3 oil\n  once, on Fri 4 Dec 2026 10:00"),
+        ("move 3 to 5pm", "Changed #3 oil\n  once, on Fri 4 Dec 2026 17:00"),
+        ("list", "#3 oil"),
+        ("stop 3", "Cancelled #3 oil"),
+        ("cancel 3", "Cancelled #3 oil"),
+        ("pause the oil", "Paused #3 oil"),
+        ("help", "Tell me what"),
+        ("use Tokyo time", "I read times in Asia/Tokyo"),
+    ],
+)
+async def test_requests_and_commands_win_over_a_question(say: Say, open_: str, message: str, reply: str) -> None:
+    """What makes sense by itself is no answer."""
+    await said(say, "every saturday at 8 water roses", "every sunday at 8 water fish", "on friday at 9 oil", open_)
+
+    assert (await say(message)).startswith(reply)
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        "on the day after payday",
+        "at 25:00",
+        "february 31 at 9",
+        "once I get home",
+        "a bit later",
+        "soon, in the evening",
+    ],
+)
+async def test_a_vague_answer_is_no_request(bot: Bot, say: Say, answer: str) -> None:
+    """Words of time that are left over are no task."""
+    asked_again = await said(say, "remind me to nap", answer)
+    await say("at noon")
+
+    assert asked_again.startswith("I didn't get that.")
+    assert list(await tasks(bot)) == ["nap"]
+
+
 async def test_a_late_answer_answers_nothing(runtime: ManualRuntime, bot: Bot, say: Say) -> None:
     """A yes two days later must not cancel everything."""
     await said(say, "every day at 9 drink", "cancel all")

@@ -14,7 +14,7 @@ from agentkit.schedules.chat.commands import Act, Answer, Change, Command, Reque
 from agentkit.schedules.chat.memory import Pending
 from agentkit.schedules.chat.requests import requested
 from agentkit.schedules.chat.targets import find
-from agentkit.schedules.chat.timing import Parse, is_complete
+from agentkit.schedules.chat.timing import Parse, is_complete, is_named_apart
 from agentkit.schedules.chat.view import Decision, Make, View, asked, said
 
 if TYPE_CHECKING:
@@ -29,7 +29,12 @@ _BEGINNINGS: Final = re.compile(
 
 
 async def answered(pending: Pending, command: Command, text: str, view: View, parse: Parse) -> Decision | None:
-    """Return what an answer leads to; None if the message is none."""
+    """Return what an answer leads to; None if the message is none.
+
+    Commands that name a schedule, and requests that say what and when, are none: they mean what they say.
+    """
+    if _names_a_schedule(command, view):
+        return None
     match pending.kind:
         case "which":
             return await _chosen(pending, command, text, view, parse)
@@ -37,6 +42,21 @@ async def answered(pending: Pending, command: Command, text: str, view: View, pa
             return await _timed(pending, command, text, view, parse)
         case "what":
             return await _named(pending, command, text, view, parse)
+
+
+def _names_a_schedule(command: Command, view: View) -> bool:
+    """Return whether a command is one for sure, by its words or by what they name."""
+    match command:
+        case Act(target=target):
+            targets = [target]
+        case Change(readings=readings):
+            if any(reading.is_sure for reading in readings):
+                return True
+            targets = [reading.target for reading in readings]
+        case _:
+            return False
+    found = [find(target, view.entries, view.memory.last, now=view.now) for target in targets]
+    return any(one.entries and one.is_sure and not one.is_pointer for one in found)
 
 
 async def _chosen(pending: Pending, command: Command, text: str, view: View, parse: Parse) -> Decision | None:
@@ -86,8 +106,11 @@ async def _timed(pending: Pending, command: Command, text: str, view: View, pars
 
 
 async def _is_new(text: str, parse: Parse) -> bool:
+    """Return whether a text is a request of its own: it says what, and when or nearly so."""
     plan = await parse(text)
-    return is_complete(plan) or (plan.question is not None and begins_a_request(text))
+    if plan.question is None:
+        return is_complete(plan)
+    return begins_a_request(text) or is_named_apart(plan, text)
 
 
 async def _named(pending: Pending, command: Command, text: str, view: View, parse: Parse) -> Decision | None:
@@ -102,7 +125,7 @@ async def _named(pending: Pending, command: Command, text: str, view: View, pars
             found = find(target, view.entries, view.memory.last, now=view.now)
             if found.entries:
                 return None
-    if is_complete(await parse(text)):
+    if await _is_new(text, parse):
         return None
     plan = await parse(pending.request)
     if plan.question or plan.when.type == "no-schedule":

@@ -29,6 +29,11 @@ _WEEKDAY: Final = re.compile(
     r"(?:on )?(?:(?:mon|tues|wednes|thurs|fri|satur|sun)days?|mon|tue|wed|thu|fri|sat|sun)", re.IGNORECASE
 )
 _UNITS: Final = ((86_400, "days"), (3_600, "hours"), (60, "minutes"), (1, "seconds"))
+# "On payday" and "when I get home" leave words over that are no task.
+_STILL_A_TIME: Final = re.compile(
+    r"(?:on|in|at|from|until|till|by|after|before|around|about|every|each|starting|not|maybe)\b|(?:soon|a bit)$"
+)
+_CONDITION: Final = re.compile(r"(?:when|whenever|if|once|after|before|until|as soon as)\b")
 _LEFT_OVER: Final = frozenset({"", "it", "that", "this", "to", "run", "be", "for", "only", "just"})
 
 
@@ -106,6 +111,14 @@ def is_pure(plan: ParsedSchedule) -> bool:
 def is_complete(plan: ParsedSchedule) -> bool:
     """Return whether a text says both what and when."""
     return plan.question is None and plan.when.type != "no-schedule" and not is_pure(plan)
+
+
+def is_named_apart(plan: ParsedSchedule, text: str) -> bool:
+    """Return whether a text has a task beside words of time, understood or not."""
+    task, whole = plan.description.lower().strip(" .,"), text.lower().strip(" .,!?")
+    if task in _LEFT_OVER or len(task) >= len(whole):
+        return False
+    return _STILL_A_TIME.match(task) is None and _CONDITION.match(whole) is None
 
 
 def is_recurring(plan: ParsedSchedule) -> bool:
