@@ -395,6 +395,40 @@ async def test_a_name_for_two_is_asked_about(bot: Bot, say: Say) -> None:
     assert done == "Cancelled #2 water the plants"
 
 
+@pytest.mark.parametrize(
+    ("command", "reply", "left"),
+    [
+        ("cancel 1 and 99", "Cancelled #1 mow the lawn\nI find no #99.", ["feed the cat", "wash the car"]),
+        ("cancel 98, 1, 99 and 97", "Cancelled #1 mow the lawn\nI find no #97, #98 or #99.", None),
+        ("cancel 1 and 2", "Cancelled #1 mow the lawn\nCancelled #2 wash the car", ["feed the cat"]),
+        ("cancel the lawn and the car", "Cancelled #1 mow the lawn\nCancelled #2 wash the car", ["feed the cat"]),
+        ("cancel the lawn, the car and the cat", "Cancelled #1", []),
+        ("cancel 1 and the car", "Cancelled #1 mow the lawn\nCancelled #2 wash the car", ["feed the cat"]),
+        ("cancel the lawn and 99", "Cancelled #1 mow the lawn\nI find no #99.", ["feed the cat", "wash the car"]),
+        ("cancel it and the car", "Cancelled #2 wash the car\nCancelled #3 feed the cat", ["mow the lawn"]),
+        ("pause the lawn and 99", "Paused #1 mow the lawn\nI find no #99.", None),
+        ("resume 1 and 99", "#1 mow the lawn is not paused.\nI find no #99.", None),
+        ("cancel 14 and 99", "I find no schedule for “14 and 99”.", ["feed the cat", "mow the lawn", "wash the car"]),
+        ("cancel the lawn and the boat", "Do you mean this one?", ["feed the cat", "mow the lawn", "wash the car"]),
+    ],
+)
+async def test_several_are_named_at_once(bot: Bot, say: Say, command: str, reply: str, left: list[str] | None) -> None:
+    """What is there is acted on, and numbers that aren't are told."""
+    await said(say, "every day at 9 mow the lawn", "every day at 10 wash the car", "every day at 11 feed the cat")
+
+    assert (await say(command)).startswith(reply)
+    assert left is None or sorted(await tasks(bot)) == left
+
+
+async def test_several_may_be_chosen(bot: Bot, say: Say) -> None:
+    """The answer to "which one?" may name more than one, and one that isn't there."""
+    await said(say, "every monday at 8 water the plants", "every tuesday at 8 water the cat", "cancel the water one")
+
+    reply = await say("1 and 7")
+
+    assert reply == "Cancelled #1 water the plants\nI find no #7."
+
+
 async def test_half_a_name_is_asked_about(bot: Bot, say: Say) -> None:
     """Words that are not accounted for ("tomorrow", "for an hour") are never ignored."""
     await say("every weekday at 9 send the report")

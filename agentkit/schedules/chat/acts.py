@@ -29,7 +29,7 @@ async def acted(command: Act, text: str, view: View, parse: Parse) -> Decision:
         return said(nothing_pointed_at(view), view)
     if found.entries and found.is_sure:
         if found.is_named or len(found.entries) == 1:
-            return applied(action, found.entries, view)
+            return applied(action, found.entries, view, found.missing)
         return _one_of(action, _fitting(action, found.entries) or found.entries, view)
     if found.entries and command.is_sure:
         return _ask_which(action, found.entries, view)
@@ -67,13 +67,14 @@ def _ask_which(action: Action, entries: tuple[Entry, ...], view: View, *, is_all
     return asked(replies.which(action, entries, view.now), pending, view)
 
 
-def applied(action: Action, entries: tuple[Entry, ...], view: View) -> Decision:
+def applied(action: Action, entries: tuple[Entry, ...], view: View, missing: tuple[int, ...] = ()) -> Decision:
     """Act on those of the schedules to which it makes a difference."""
     fitting = _fitting(action, entries)
     if fitting:
-        return Apply(action=action, entries=fitting)
+        return Apply(action=action, entries=fitting, missing=missing)
     if len(entries) == 1:
-        return said(replies.already(action, entries[0]), view, pending=None, last=entries[0].number)
+        reply = replies.already(action, entries[0]) + replies.missing(missing)
+        return said(reply, view, pending=None, last=entries[0].number)
     return said(replies.nothing_to(action, is_any=bool(view.entries)), view, pending=None)
 
 

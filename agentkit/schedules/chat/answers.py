@@ -74,7 +74,7 @@ async def _chosen(pending: Pending, command: Command, text: str, view: View, par
         question = replies.which(pending.action, candidates, view.now)
         return said(replies.asked_again(question), view)
     if found.is_all or found.is_named or (found.is_sure and len(found.entries) == 1):
-        return applied(pending.action, found.entries, view)
+        return applied(pending.action, found.entries, view, found.missing)
     return None
 
 

@@ -212,8 +212,8 @@ class SchedulingChat:
         said = replies.done(decision.action, decision.entries)
         if decision.action == "resume" and len(decision.entries) == 1:
             runs = await self._runs(last, 1)
-            return said + (replies.next_run(last, runs[0]) if runs else "")
-        return said
+            said += replies.next_run(last, runs[0]) if runs else ""
+        return said + replies.missing(decision.missing)
 
     async def _alter(self, decision: Alter, view: View) -> str:
         old = decision.entry

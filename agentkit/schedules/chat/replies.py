@@ -152,6 +152,15 @@ def not_found(target: str, entries: Sequence[Entry], now: datetime) -> str:
     return f"{what} These there are:\n{listed(entries, now)}"
 
 
+def missing(numbers: Sequence[int]) -> str:
+    """Say, after something else was said, which numbers no schedule has."""
+    if not numbers:
+        return ""
+    names = [f"#{number}" for number in numbers]
+    listed_names = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+    return f"\nI find no {shortened(listed_names, 80)}."
+
+
 def over(task: str) -> str:
     """Say that the schedule "it" meant is gone."""
     return f"The last one, “{shortened(task, 80)}”, is over. To have it again, say it with its time."

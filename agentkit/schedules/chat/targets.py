@@ -34,9 +34,10 @@ class Found:
     Attributes:
         entries: The schedules meant.
         is_all: The target said "all".
-        is_named: Each was named by itself, by its number.
+        is_named: Each was named by itself, by its number or in a list.
         is_sure: Every word of the target was accounted for.
         is_pointer: The target pointed ("it", "the last one") rather than named.
+        missing: Numbers it named that no schedule has.
     """
 
     entries: tuple[Entry, ...] = ()
@@ -44,6 +45,7 @@ class Found:
     is_named: bool = False
     is_sure: bool = True
     is_pointer: bool = False
+    missing: tuple[int, ...] = ()
 
 
 _ONE: Final = r"(?:one|reminder|schedule|alarm|task|job|timer)"
@@ -54,6 +56,8 @@ _ALL: Final = re.compile(
 _POINTER: Final = re.compile(rf"|it|that|this|(?:that|this|the last|the latest|the previous|my last|last)(?: {_ONE})?")
 _NUMBER: Final = re.compile(r"(?:#|no\.?|nr\.?|number|reminder|schedule|task)?\s*#?\s*(\d{1,6})")
 _NUMBERS_BETWEEN: Final = re.compile(r"\s*(?:,\s*and|,|and|&|\+|\s)\s*")
+_PARTS_BETWEEN: Final = re.compile(r"\s*(?:,\s*and\b|,|\band\b|&|\+)\s*")
+_MOST_PARTS: Final = 20
 _PLACE: Final = re.compile(rf"(?:the |my )?(first|next|second|third|fourth|fifth)(?: {_ONE})?")
 _PLACES: Final = {"first": 0, "next": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4}
 _WORD: Final = re.compile(r"\d{1,2}:\d{2}\s?(?:am|pm)?|\d{1,2}\s?(?:am|pm)\b|\w+(?:'\w+)?")
@@ -123,12 +127,31 @@ def find(target: str, entries: Sequence[Entry], last: int | None, *, now: dateti
         return Found(entries=_pointed(entries, last), is_pointer=True)
     numbers = _numbers(target)
     if numbers:
-        return Found(entries=tuple(entry for entry in entries if entry.number in numbers), is_named=True)
+        return _numbered(numbers, entries)
     place = _PLACE.fullmatch(target)
     if place:
         position = _PLACES[place[1]]
         return Found(entries=tuple(entries[position : position + 1]))
-    return _by_words(target, entries, now)
+    found = _by_words(target, entries, now)
+    return found if found.entries and found.is_sure else _listed(target, entries, last, now=now) or found
+
+
+def _numbered(numbers: set[int], entries: Sequence[Entry]) -> Found:
+    named = tuple(entry for entry in entries if entry.number in numbers)
+    missing = numbers - {entry.number for entry in named}
+    return Found(entries=named, is_named=True, missing=tuple(sorted(missing)))
+
+
+def _listed(target: str, entries: Sequence[Entry], last: int | None, *, now: datetime) -> Found | None:
+    """Return the schedules of "the lawn and the car" if each part of it means one."""
+    parts = [part for part in _PARTS_BETWEEN.split(target) if part]
+    if not 2 <= len(parts) <= _MOST_PARTS:
+        return None
+    found = [find(part, entries, last, now=now) for part in parts]
+    if any(not one.is_sure or len(one.entries) + len(one.missing) != 1 for one in found):
+        return None
+    numbers = {entry.number for one in found for entry in one.entries}
+    return _numbered(numbers | {number for one in found for number in one.missing}, entries)
 
 
 def _pointed(entries: Sequence[Entry], last: int | None) -> tuple[Entry, ...]:

@@ -47,10 +47,15 @@ class Make:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Apply:
-    """Cancel, pause or resume."""
+    """Cancel, pause or resume.
+
+    Attributes:
+        missing: Numbers that were named as well and that no schedule has.
+    """
 
     action: Action
     entries: tuple[Entry, ...]
+    missing: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
