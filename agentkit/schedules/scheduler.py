@@ -9,13 +9,14 @@ from typing import Any, TypeAlias
 
 from agentkit.capability import Capability
 from agentkit.clock import LATEST_MS, Duration, duration_of, from_ms
-from agentkit.errors import PayloadError, QuotaError, ScheduleError
+from agentkit.errors import QuotaError, ScheduleError
 from agentkit.jobs.job import JobContext, JobOptions
 from agentkit.jobs.outcome import RescheduleAt
-from agentkit.json_value import canonical, to_text
+from agentkit.json_value import to_text
 from agentkit.options import AgentOptions
 from agentkit.retry import RetryPolicy
 from agentkit.schedules.callbacks import Callback, Callbacks
+from agentkit.schedules.equality import find_equal, is_unchanged, take_over
 from agentkit.schedules.history import ScheduleRun, to_run
 from agentkit.schedules.occurrences import following
 from agentkit.schedules.record import Record, moment_ms, paused_row, read_record, record_text, to_schedule
@@ -157,16 +158,16 @@ class Scheduler(Capability):
         key = record.key
         existing = None if key is None else self.lifecycle.jobs.row(_KEY_PREFIX + key)
         if key is None and (record.is_recurring if idempotent is None else idempotent):
-            existing = self._match(record, callback)
+            existing = find_equal(self.lifecycle.jobs.rows(), record, callback, self._callbacks)
             if existing is not None:
                 await self.lifecycle.jobs.rearm()
                 return self._schedule(existing)
-        if existing is not None and self._is_unchanged(existing, record, callback, options):
+        if existing is not None and is_unchanged(existing, record, callback, options, self._callbacks):
             await self.lifecycle.jobs.rearm()
             return self._schedule(existing)
         due_ms = self._first_due(record, now_ms)
         if existing is not None:
-            due_ms = self._taken_over(existing, record, due_ms)
+            due_ms = take_over(existing, record, due_ms, now_ms)
         if existing is None:
             self._check_quota()
             self._warn_of_piling_up(record, callback, idempotent=idempotent)
@@ -211,50 +212,6 @@ class Scheduler(Capability):
             hung_timeout=None if self._hung_timeout == _DEFAULT_HUNG else self._hung_timeout,
             timeout=limit,
         ).to_text()
-
-    def _match(self, record: Record, callback: str) -> JobRow | None:
-        """Return an equal schedule, payloads compared as the callback's annotation reads them today."""
-        for row in self.lifecycle.jobs.rows():
-            if row.function != callback:
-                continue
-            found = read_record(row)
-            if (
-                found.key is None
-                and found.identity() == record.identity()
-                and self._same_payload(found, record, callback)
-            ):
-                return row
-        return None
-
-    def _is_unchanged(self, row: JobRow, record: Record, callback: str, options: str) -> bool:
-        found = read_record(row)
-        return (
-            row.function == callback
-            and row.options == options
-            and found.identity() == record.identity()
-            and found.catch_up == record.catch_up
-            and self._same_payload(found, record, callback)
-        )
-
-    def _same_payload(self, found: Record, record: Record, callback: str) -> bool:
-        if canonical(found.payload) == canonical(record.payload):
-            return True
-        try:
-            return canonical(self._callbacks.checked(callback, found.payload)) == canonical(record.payload)
-        except PayloadError:
-            return False
-
-    def _taken_over(self, row: JobRow, record: Record, due_ms: int) -> int:
-        """Return when the successor of a key's schedule is due: paused as that was, and in the same rhythm."""
-        found = read_record(row)
-        if record.is_recurring and found.identity() == record.identity():
-            # A payload that changes with every deploy must not keep a long interval from ever ending.
-            record.first_ms, record.remaining, record.skipped = found.first_ms, found.remaining, found.skipped
-            if not found.is_paused and row.due_ms > self._now_ms():
-                due_ms = row.due_ms
-        if found.is_paused:
-            record.is_paused, due_ms = True, LATEST_MS
-        return due_ms
 
     def _check_quota(self) -> None:
         limit = self._options.max_schedules
