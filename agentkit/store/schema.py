@@ -103,11 +103,11 @@ def check(connection: sqlite3.Connection, location: str, migrations: Sequence[st
         raise StoreTooNewError(location, version, len(migrations))
 
 
-def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIONS) -> None:
-    """Bring a file that passed ``check`` to the newest schema, in one transaction."""
-    version = connection.execute("pragma user_version").fetchone()[0]
+def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIONS) -> int:
+    """Bring a file that passed ``check`` to the newest schema, in one transaction; returns the version it had."""
+    version: int = connection.execute("pragma user_version").fetchone()[0]
     if version == len(migrations):
-        return
+        return version
     steps = "".join(migrations[version:])
     identity = f"insert into meta values ('store_id', '{uuid.uuid4().hex}');" if version == 0 else ""
     try:
@@ -119,3 +119,4 @@ def migrate(connection: sqlite3.Connection, migrations: Sequence[str] = MIGRATIO
         if connection.in_transaction:
             connection.execute("rollback")
         raise
+    return version

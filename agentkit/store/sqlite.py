@@ -109,7 +109,8 @@ class SqliteStore:
             raise StoreUnavailableError(message) from error
         try:
             self._writing = self._connect(path)
-            migrate(self._writing, self._migrations)
+            if migrate(self._writing, self._migrations) == 0:
+                logger.info("created a new store, %s", self.location)
             # A store that can't be written is found out now, not at the first job.
             self._writing.execute("begin immediate")
             self._writing.execute("update meta set value=value")
