@@ -274,6 +274,7 @@ async def test_a_question_is_dropped_on_request_and_after_two_tries(bot: Bot, sa
         ("tomorrow at 5pm buy milk", "Scheduled #4 buy milk"),
         ("every friday at 5pm buy milk", "Scheduled #4 buy milk"),
         ("snooze 3 by 10 minutes", "Changed #3 oil\n  once, on Fri 4 Dec 2026 09:10"),
+        ("snooze number 3 for 10 minutes", "Changed #3 oil\n  once, on Fri 4 Dec 2026 09:10"),
         ("rename 3 to gas", "Changed #3 gas"),
         ("make the oil one 10", "Changed #3 oil\n  once, on Fri 4 Dec 2026 10:00"),
         ("move 3 to 5pm", "Changed #3 oil\n  once, on Fri 4 Dec 2026 17:00"),
@@ -669,6 +670,85 @@ async def test_a_reminder_that_came_can_be_snoozed(runtime: ManualRuntime, bot: 
 
     assert over == "The last one, “stretch”, is over. To have it again, say it with its time."
     assert snoozed == "Scheduled #1 stretch\n  once, on Mon 30 Nov 2026 19:11:00 (Europe/Berlin)"
+
+
+@pytest.mark.parametrize(
+    "command", ["snooze", "snooze it", "snooze 1", "snooze #1", "snooze number 1", "snooze the car"]
+)
+async def test_a_bare_snooze_asks_for_how_long(bot: Bot, say: Say, command: str) -> None:
+    """What isn't due yet is put off by what is answered, and never comes earlier."""
+    await say("on friday at 9 car")
+
+    asked = await say(command)
+    (unchanged,) = await bot.list_schedules()
+    reply = await say("10 minutes")
+
+    assert asked == 'For how long should I snooze #1 car? Say it as in "10 minutes".'
+    assert unchanged.next_run == datetime(2026, 12, 4, 8, tzinfo=UTC)
+    assert reply == "Changed #1 car\n  once, on Fri 4 Dec 2026 09:10 (Europe/Berlin)"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "snooze 10 minutes",
+        "snooze for 10 minutes",
+        "snooze it 10 minutes",
+        "snooze 1 10 minutes",
+        "snooze 1 for 10 minutes",
+        "snooze number 1 by 10 minutes",
+        "snooze the car for 10 minutes",
+        "snooze 10",
+    ],
+)
+async def test_snoozing_what_is_not_due_puts_it_off(bot: Bot, say: Say, command: str) -> None:
+    """The amount counts from its own time."""
+    await say("on friday at 9 car")
+
+    reply = await say(command)
+
+    assert reply == "Changed #1 car\n  once, on Fri 4 Dec 2026 09:10 (Europe/Berlin)"
+
+
+@pytest.mark.parametrize(
+    ("answer", "reply"),
+    [
+        ("for an hour", "Changed #1 car\n  once, on Fri 4 Dec 2026 10:00"),
+        ("15", "Changed #1 car\n  once, on Fri 4 Dec 2026 09:15"),
+        ("tomorrow at 9", "Changed #1 car\n  once, on Tue 1 Dec 2026 09:00"),
+        ("no", "All right, nothing was changed."),
+        ("yes", "For how long"),
+        ("cancel it", "Cancelled #1 car"),
+        ("in 1 hour nap", "Scheduled #2 nap"),
+    ],
+)
+async def test_answers_to_for_how_long(say: Say, answer: str, reply: str) -> None:
+    """An amount, a moment, or something else altogether."""
+    await said(say, "on friday at 9 car", "snooze it")
+
+    assert (await say(answer)).startswith(reply)
+
+
+async def test_snoozing_keeps_a_rhythm(runtime: ManualRuntime, bot: Bot, say: Say) -> None:
+    """A recurring reminder comes once more, and goes on as before."""
+    await say("every day at 20:00 stretch")
+    await runtime.advance(timedelta(hours=1))
+
+    reply = await say("snooze 1 for 10 minutes")
+
+    assert reply == "Scheduled #2 stretch\n  once, on Mon 30 Nov 2026 20:10:00 (Europe/Berlin)"
+    assert sorted(schedule.type for schedule in await bot.list_schedules()) == ["cron", "delayed"]
+
+
+async def test_a_reminder_that_came_asks_for_how_long(runtime: ManualRuntime, say: Say) -> None:
+    """A bare snooze of what is over asks, too."""
+    await say("in 1 minute stretch")
+    await runtime.advance(timedelta(minutes=1))
+
+    asked = await say("snooze")
+
+    assert asked.startswith("For how long should I snooze stretch?")
+    assert (await say("10 minutes")).startswith("Scheduled #1 stretch\n  once, on Mon 30 Nov 2026 19:11:00")
 
 
 async def test_messages_at_one_time_each_get_a_number(bot: Bot, say: Say) -> None:

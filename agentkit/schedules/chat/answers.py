@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING, Final
 from agentkit.clock import to_ms
 from agentkit.schedules.chat import replies
 from agentkit.schedules.chat.acts import applied
+from agentkit.schedules.chat.changes import changing
 from agentkit.schedules.chat.combined import completed
-from agentkit.schedules.chat.commands import Act, Answer, Change, Command, Request, SetZone
+from agentkit.schedules.chat.commands import Act, Answer, Change, Command, Request, SetZone, Split
 from agentkit.schedules.chat.memory import Pending
 from agentkit.schedules.chat.requests import requested
 from agentkit.schedules.chat.targets import find
-from agentkit.schedules.chat.timing import Parse, is_complete, is_named_apart
+from agentkit.schedules.chat.timing import Parse, is_amount, is_complete, is_named_apart, is_pure
 from agentkit.schedules.chat.view import Decision, Make, View, asked, said
 
 if TYPE_CHECKING:
     from agentkit.schedules.parser import ParsedSchedule
 
 _MOST_TRIES: Final = 2
+_AMOUNT_ONLY: Final = re.compile(r"^(?:for|in|by)\s+", re.IGNORECASE)
 _BEGINNINGS: Final = re.compile(
     r"(?:please |can you |could you )?"
     r"(?:remind|tell|ping|notify|wake|set|add|schedule|create|let me know|don't forget)\b",
@@ -40,6 +42,8 @@ async def answered(pending: Pending, command: Command, text: str, view: View, pa
             return await _chosen(pending, command, text, view, parse)
         case "when":
             return await _timed(pending, command, text, view, parse)
+        case "how_long":
+            return await _snoozed(pending, command, text, view, parse)
         case "what":
             return await _named(pending, command, text, view, parse)
 
@@ -103,6 +107,21 @@ async def _timed(pending: Pending, command: Command, text: str, view: View, pars
     if pending.tries + 1 >= _MOST_TRIES:
         return said(replies.NOT_UNDERSTOOD, view, pending=None)
     return asked(replies.asked_again(pending.question), replace(pending, tries=pending.tries + 1), view)
+
+
+async def _snoozed(pending: Pending, command: Command, text: str, view: View, parse: Parse) -> Decision | None:
+    if isinstance(command, Answer):
+        if not command.is_yes:
+            return said(replies.LEFT_ALONE, view, pending=None)
+        return said(replies.how_long(pending.task, pending.numbers), view)
+    words = _AMOUNT_ONLY.sub("", text.strip(" .!"))
+    target = str(pending.numbers[0]) if pending.numbers else "it"
+    view = replace(view, memory=replace(view.memory, pending=None))
+    if is_amount(await parse(f"in {words}")):
+        return await changing((Split(target, "snooze", words, is_sure=True),), text, view, parse)
+    if is_pure(await parse(text)):
+        return await changing((Split(target, "to", text.lower(), is_sure=True),), text, view, parse)
+    return None
 
 
 async def _is_new(text: str, parse: Parse) -> bool:

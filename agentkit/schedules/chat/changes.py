@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from agentkit.clock import to_ms
 from agentkit.schedules.chat import replies
 from agentkit.schedules.chat.acts import nothing_pointed_at
 from agentkit.schedules.chat.commands import Split
+from agentkit.schedules.chat.memory import Pending
 from agentkit.schedules.chat.requests import requested
 from agentkit.schedules.chat.targets import Entry, find
-from agentkit.schedules.chat.timing import Parse, changed, is_complete, is_pure, shifted
-from agentkit.schedules.chat.view import Alter, Decision, Make, View, said
+from agentkit.schedules.chat.timing import Parse, changed, is_amount, is_complete, is_pure, shifted
+from agentkit.schedules.chat.view import Alter, Decision, Make, View, asked, said
 
 
 async def changing(readings: tuple[Split, ...], text: str, view: View, parse: Parse) -> Decision:
@@ -20,6 +22,8 @@ async def changing(readings: tuple[Split, ...], text: str, view: View, parse: Pa
         found = find(reading.target, view.entries, view.memory.last, now=view.now)
         if not found.is_sure or found.is_all:
             continue
+        if found.entries and found.missing:
+            return said(replies.not_found(reading.target, view.entries, view.now), view)
         if found.entries or found.is_pointer:
             meant.append((reading, found.entries))
         if len(found.entries) == 1:
@@ -40,9 +44,11 @@ async def changing(readings: tuple[Split, ...], text: str, view: View, parse: Pa
     return said(replies.not_changed(entries[0], reading.words), view, last=entries[0].number)
 
 
-async def _altered(reading: Split, entry: Entry, view: View, parse: Parse) -> Alter | None:
+async def _altered(reading: Split, entry: Entry, view: View, parse: Parse) -> Decision | None:
     schedule = entry.schedule
     match reading.how:
+        case "snooze":
+            return await _snoozed(reading.words, entry, view, parse)
         case "say":
             return Alter(entry=entry, plan=None, task=reading.words.strip(" \"'“”"))
         case "later" | "earlier":
@@ -54,9 +60,27 @@ async def _altered(reading: Split, entry: Entry, view: View, parse: Parse) -> Al
     return None if plan is None else Alter(entry=entry, plan=plan, task=entry.task)
 
 
+async def _snoozed(words: str, entry: Entry, view: View, parse: Parse) -> Decision | None:
+    """Put a one-shot off, never to an earlier moment; remind of a recurring one once more beside its rhythm."""
+    if not words:
+        return _ask_how_long(entry.task, (entry.number,), view)
+    if not entry.schedule.is_recurring:
+        plan = await shifted(entry.schedule, words, parse, way="later", now=view.now)
+        return None if plan is None else Alter(entry=entry, plan=plan, task=entry.task)
+    once_more = await parse(f"in {words}")
+    return Make(plan=once_more, task=entry.task) if is_amount(once_more) else None
+
+
+def _ask_how_long(task: str, numbers: tuple[int, ...], view: View) -> Decision:
+    pending = Pending(kind="how_long", asked_at_ms=to_ms(view.now), task=task, numbers=numbers)
+    return asked(replies.how_long(task, numbers), pending, view)
+
+
 async def _again(reading: Split, view: View, parse: Parse) -> Decision:
     """Make a schedule that has run once more, if that is what the words ask for."""
-    plan = await parse(reading.words)
+    if reading.how == "snooze" and not reading.words and view.memory.last_task:
+        return _ask_how_long(view.memory.last_task, (), view)
+    plan = await parse(f"in {reading.words}" if reading.how == "snooze" else reading.words)
     if reading.is_sure and view.memory.last_task and is_pure(plan):
         return Make(plan=plan, task=view.memory.last_task)
     return said(nothing_pointed_at(view), view)

@@ -52,12 +52,13 @@ class Split:
     """One way to read a change: which schedule, and what its new time is.
 
     Attributes:
-        how: ``to`` a new time, ``later`` or ``earlier`` by an amount, or ``say`` for another text.
+        how: ``to`` a new time, ``later`` or ``earlier`` by an amount, ``snooze`` for an amount (empty: not said), or
+            ``say`` for another text.
         is_sure: The words can only be a change; no request begins so.
     """
 
     target: str
-    how: Literal["to", "later", "earlier", "say"]
+    how: Literal["to", "later", "earlier", "snooze", "say"]
     words: str
     is_sure: bool = False
 
@@ -166,7 +167,17 @@ def _without_leading(plain: str) -> str:
 
 def _snoozing(words: str) -> list[Split]:
     found = phrases.SNOOZE.fullmatch(words)
-    return [Split("it", "to", f"in {found['words']}", is_sure=True)] if found else []
+    if not found:
+        return []
+    rest = found["rest"] or found["again"] or "it"
+    bare = Split(rest, "snooze", "", is_sure=True)
+    amounts = [
+        Split(amount["target"] or "it", "snooze", amount["words"], is_sure=True)
+        for pattern in phrases.SNOOZED
+        if (amount := pattern.fullmatch(rest))
+    ]
+    # "Snooze 4" is about the schedule of that number, if there is one.
+    return [bare, *amounts] if phrases.A_NUMBER.fullmatch(rest) or phrases.POINTER.fullmatch(rest) else [*amounts, bare]
 
 
 def _shifting(words: str) -> list[Split]:
@@ -201,6 +212,8 @@ def _moving(words: str) -> list[Split]:
         is_amount = between["preposition"] in (None, "by") or (
             verb in ("delay", "postpone") and between["preposition"] == "for"
         )
+        if verb == "snooze" and between["preposition"] in ("by", "for"):
+            continue
         if not is_amount:
             readings.append(Split(target, "to", after))
             continue

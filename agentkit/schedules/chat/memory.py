@@ -18,8 +18,9 @@ class Pending:
     """What was asked last and is still open.
 
     Attributes:
-        kind: ``when`` (the time of ``request`` is open), ``what`` (its task is), or ``which`` (which of the schedules
-            ``numbers`` the ``action`` is meant for; of a single one or ``is_all``, whether).
+        kind: ``when`` (the time of ``request`` is open), ``what`` (its task is), ``which`` (which of the schedules
+            ``numbers`` the ``action`` is meant for; of a single one or ``is_all``, whether), or ``how_long`` (for how
+            long to snooze the one of ``numbers``, or what ran last).
         asked_at_ms: When.
         request: The words to be completed.
         task: What the request is about, as far as it was understood.
@@ -30,7 +31,7 @@ class Pending:
         tries: Answers that were not understood.
     """
 
-    kind: Literal["when", "what", "which"]
+    kind: Literal["when", "what", "which", "how_long"]
     asked_at_ms: int
     request: str = ""
     task: str = ""

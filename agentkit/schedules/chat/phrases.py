@@ -128,9 +128,14 @@ INSTEAD: Final = re.compile(r"(?P<words>.+?)[\s,]+instead")
 SHIFT: Final = re.compile(
     rf"(?:(?:make|move|do|run)\s+)?(?:(?P<target>{IT})\s+)?(?P<words>.+?)\s+(?P<way>later|earlier|sooner)"
 )
-SNOOZE: Final = re.compile(
-    rf"(?:snooze|again|once more|remind me again)(?:\s+{IT})?(?:\s+(?:for|in|by))?\s+(?P<words>.+)"
+SNOOZE: Final = re.compile(r"snooze(?:\s+(?P<rest>.+))?|(?:again|once more|remind me again)\s+(?P<again>.+)")
+#: What follows "snooze": the schedule and the amount.
+SNOOZED: Final = (
+    re.compile(r"(?P<target>.+?)\s+(?:for|in|by)\s+(?P<words>.+)"),
+    re.compile(rf"(?:(?P<target>{IT}|\d+(?=\s+(?:\d|an?\b|half\b)))\s+)?(?:(?:for|in|by)\s+)?(?P<words>.+)"),
 )
+POINTER: Final = re.compile(IT)
+A_NUMBER: Final = re.compile(r"(?:#|no\.? ?|number )?\d+")
 SAY: Final = re.compile(
     rf"(?:rename\s+(?P<renamed>.+?)\s+(?:to|as|into)|(?:make|let|have)\s+(?P<said>{_ONE})\s+say"
     rf"|change\s+(?:the\s+)?(?:text|words|wording|message|task)(?:\s+of\s+(?P<worded>.+?))?\s+to)[\s:]+(?P<words>.+)",

@@ -161,6 +161,12 @@ def missing(numbers: Sequence[int]) -> str:
     return f"\nI find no {shortened(listed_names, 80)}."
 
 
+def how_long(task: str, numbers: Sequence[int]) -> str:
+    """Ask by how much a reminder is put off."""
+    number = "".join(f"#{one} " for one in numbers)
+    return f'For how long should I snooze {number}{shortened(task, _LONGEST_TASK)}? Say it as in "10 minutes".'
+
+
 def over(task: str) -> str:
     """Say that the schedule "it" meant is gone."""
     return f"The last one, “{shortened(task, 80)}”, is over. To have it again, say it with its time."

@@ -113,6 +113,11 @@ def is_complete(plan: ParsedSchedule) -> bool:
     return plan.question is None and plan.when.type != "no-schedule" and not is_pure(plan)
 
 
+def is_amount(plan: ParsedSchedule) -> bool:
+    """Return whether a text was an amount of time from now and nothing else."""
+    return is_pure(plan) and plan.when.type == "delayed"
+
+
 def is_named_apart(plan: ParsedSchedule, text: str) -> bool:
     """Return whether a text has a task beside words of time, understood or not."""
     task, whole = plan.description.lower().strip(" .,"), text.lower().strip(" .,!?")
