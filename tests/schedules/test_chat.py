@@ -751,6 +751,47 @@ async def test_a_reminder_that_came_asks_for_how_long(runtime: ManualRuntime, sa
     assert (await say("10 minutes")).startswith("Scheduled #1 stretch\n  once, on Mon 30 Nov 2026 19:11:00")
 
 
+@pytest.mark.parametrize(
+    ("request_", "answer", "expected"),
+    [
+        ("make tea every 3 hours", "change", {"tea": "every 3 hours"}),
+        ("make tea every 3 hours", "change it", {"tea": "every 3 hours"}),
+        ("make tea every 3 hours", "1", {"tea": "every 3 hours"}),
+        ("make the tea every 3 hours", "the old one", {"tea": "every 3 hours"}),
+        ("set tea every friday at 5pm", "change it", {"tea": "every Friday at 17:00"}),
+        ("make tea in 10 minutes", "change", {"tea": "once, 2026-11-30 19:10"}),
+        ("make tea every 3 hours", "new", {"tea": "every day at 09:00", "make tea": "every 3 hours"}),
+        ("make tea every 3 hours", "a new one", {"tea": "every day at 09:00", "make tea": "every 3 hours"}),
+        ("make tea every 3 hours", "make a new one", {"tea": "every day at 09:00", "make tea": "every 3 hours"}),
+        ("make tea every 3 hours", "no", {"tea": "every day at 09:00"}),
+        ("make tea every 3 hours", "yes", {"tea": "every day at 09:00"}),
+        ("make tea every 3 hours", "every 2 hours nap", {"tea": "every day at 09:00", "nap": "every 2 hours"}),
+    ],
+)
+async def test_a_task_that_reads_as_a_change_is_asked_about(
+    bot: Bot, say: Say, request_: str, answer: str, expected: dict[str, str]
+) -> None:
+    """Make is a verb of tasks and of changes; whoever has a task of that name is asked."""
+    await say("every day at 9 tea")
+
+    asked = await say(request_)
+    await say(answer)
+
+    found = {task: schedule.describe() for task, schedule in (await tasks(bot)).items()}
+    assert asked.startswith("Should I change this one, or make a new one")
+    assert asked.endswith("\n#1 tea - every day at 09:00 Europe/Berlin, next Tue 1 Dec 2026 09:00")
+    assert sorted(found) == sorted(expected)
+    assert all(found[task].startswith(when) for task, when in expected.items())
+
+
+@pytest.mark.parametrize("known", ["every day at 9 make tea", "every day at 9 green tea", "every day at 9 coffee"])
+async def test_a_task_of_another_name_is_made(say: Say, known: str) -> None:
+    """Only the very name is asked about."""
+    await say(known)
+
+    assert (await say("make tea every 3 hours")).startswith("Scheduled #2 make tea")
+
+
 async def test_messages_at_one_time_each_get_a_number(bot: Bot, say: Say) -> None:
     """Replies interleave, numbers don't."""
     replies = await asyncio.gather(*(say(f"in {minutes} minutes item {minutes}x") for minutes in range(10, 50)))

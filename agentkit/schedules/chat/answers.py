@@ -15,14 +15,24 @@ from agentkit.schedules.chat.commands import Act, Answer, Change, Command, Reque
 from agentkit.schedules.chat.memory import Pending
 from agentkit.schedules.chat.requests import requested
 from agentkit.schedules.chat.targets import find
-from agentkit.schedules.chat.timing import Parse, is_amount, is_complete, is_named_apart, is_pure
-from agentkit.schedules.chat.view import Decision, Make, View, asked, said
+from agentkit.schedules.chat.timing import Parse, is_amount, is_complete, is_named_apart, is_pure, retimed_by
+from agentkit.schedules.chat.view import Alter, Decision, Make, View, asked, said
 
 if TYPE_CHECKING:
     from agentkit.schedules.parser import ParsedSchedule
 
 _MOST_TRIES: Final = 2
 _AMOUNT_ONLY: Final = re.compile(r"^(?:for|in|by)\s+", re.IGNORECASE)
+_NEW: Final = re.compile(
+    r"(?:(?:please |no,? )?(?:make|add|create|set up) )?(?:an? |the )?(?:new|another|second|separate)"
+    r"(?: (?:one|reminder|schedule|task))?|add(?: it)?|both|keep both",
+    re.IGNORECASE,
+)
+_CHANGE: Final = re.compile(
+    r"(?:yes,? |please )?(?:change|replace|update|move|alter)(?: (?:it|that|this|that one|this one|the old one))?"
+    r"|(?:the )?(?:old|existing|first|present|same) one|existing|this one|that one",
+    re.IGNORECASE,
+)
 _BEGINNINGS: Final = re.compile(
     r"(?:please |can you |could you )?"
     r"(?:remind|tell|ping|notify|wake|set|add|schedule|create|let me know|don't forget)\b",
@@ -42,6 +52,8 @@ async def answered(pending: Pending, command: Command, text: str, view: View, pa
             return await _chosen(pending, command, text, view, parse)
         case "when":
             return await _timed(pending, command, text, view, parse)
+        case "change_or_new":
+            return await _changed_or_made(pending, command, text, view, parse)
         case "how_long":
             return await _snoozed(pending, command, text, view, parse)
         case "what":
@@ -121,6 +133,26 @@ async def _snoozed(pending: Pending, command: Command, text: str, view: View, pa
         return await changing((Split(target, "snooze", words, is_sure=True),), text, view, parse)
     if is_pure(await parse(text)):
         return await changing((Split(target, "to", text.lower(), is_sure=True),), text, view, parse)
+    return None
+
+
+async def _changed_or_made(pending: Pending, command: Command, text: str, view: View, parse: Parse) -> Decision | None:
+    candidates = tuple(entry for entry in view.entries if entry.number in pending.numbers)
+    if isinstance(command, Answer) and not command.is_yes:
+        return said(replies.LEFT_ALONE, view, pending=None)
+    plain = text.strip(" .!")
+    plan = await parse(pending.request)
+    if _NEW.fullmatch(plain):
+        return Make(plan=plan, task=plan.description)
+    named = find(plain.lower(), candidates, None, now=view.now)
+    is_change = _CHANGE.fullmatch(plain) is not None
+    if isinstance(command, Request) and named.entries and named.is_sure and not await _is_new(text, parse):
+        candidates, is_change = named.entries, True
+    if is_change and len(candidates) == 1:
+        entry = candidates[0]
+        return Alter(entry=entry, plan=retimed_by(entry.schedule, plan, view.now), task=entry.task)
+    if is_change or isinstance(command, Answer):
+        return said(replies.change_or_new(candidates, plan.description, view.now), view) if candidates else None
     return None
 
 

@@ -31,10 +31,7 @@ async def changing(readings: tuple[Split, ...], text: str, view: View, parse: Pa
             if decision is not None:
                 return decision
     is_change = any([reading.is_sure or is_pure(await parse(reading.words)) for reading, _ in meant])
-    plan = await parse(text)
-    if is_complete(plan) and not is_change:
-        return Make(plan=plan, task=plan.description)
-    if not meant:
+    if not meant or (not is_change and is_complete(await parse(text))):
         return await requested(text, view, parse)
     reading, entries = meant[0]
     if not entries:

@@ -19,8 +19,9 @@ class Pending:
 
     Attributes:
         kind: ``when`` (the time of ``request`` is open), ``what`` (its task is), ``which`` (which of the schedules
-            ``numbers`` the ``action`` is meant for; of a single one or ``is_all``, whether), or ``how_long`` (for how
-            long to snooze the one of ``numbers``, or what ran last).
+            ``numbers`` the ``action`` is meant for; of a single one or ``is_all``, whether), ``how_long`` (for how
+            long to snooze the one of ``numbers``, or what ran last), or ``change_or_new`` (whether ``request`` changes
+            those of ``numbers`` or is a task of its own).
         asked_at_ms: When.
         request: The words to be completed.
         task: What the request is about, as far as it was understood.
@@ -31,7 +32,7 @@ class Pending:
         tries: Answers that were not understood.
     """
 
-    kind: Literal["when", "what", "which", "how_long"]
+    kind: Literal["when", "what", "which", "how_long", "change_or_new"]
     asked_at_ms: int
     request: str = ""
     task: str = ""

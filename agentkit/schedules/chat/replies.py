@@ -161,6 +161,12 @@ def missing(numbers: Sequence[int]) -> str:
     return f"\nI find no {shortened(listed_names, 80)}."
 
 
+def change_or_new(entries: Sequence[Entry], task: str, now: datetime) -> str:
+    """Ask whether a request is the new time of a schedule or a task of its own."""
+    new = shortened(task, _LONGEST_TASK)
+    return f"Should I change this one, or make a new one, “{new}”? (change/new)\n{listed(entries, now)}"
+
+
 def how_long(task: str, numbers: Sequence[int]) -> str:
     """Ask by how much a reminder is put off."""
     number = "".join(f"#{one} " for one in numbers)

@@ -52,6 +52,11 @@ async def changed(schedule: Schedule, words: str, parse: Parse, *, now: datetime
     return None if plan is None else _bounded(schedule, plan, now)
 
 
+def retimed_by(schedule: Schedule, plan: ParsedSchedule, now: datetime) -> ParsedSchedule:
+    """Return when a schedule is to run once a request is taken for its new time."""
+    return _bounded(schedule, _at_a_moment(plan, now), now)
+
+
 def _bounded(schedule: Schedule, plan: ParsedSchedule, now: datetime) -> ParsedSchedule:
     """Carry over the bounds that a new recurrence leaves open."""
     if not schedule.is_recurring or not is_recurring(plan):
@@ -132,10 +137,13 @@ def is_recurring(plan: ParsedSchedule) -> bool:
 
 
 def _pure(plan: ParsedSchedule, now: datetime) -> ParsedSchedule | None:
+    return _at_a_moment(plan, now) if is_pure(plan) else None
+
+
+def _at_a_moment(plan: ParsedSchedule, now: datetime) -> ParsedSchedule:
+    """Turn a delay into the moment it is over."""
     from agentkit.schedules.parser import Delayed
 
-    if not is_pure(plan):
-        return None
     if isinstance(plan.when, Delayed):
         return _once(now + timedelta(seconds=plan.when.delay_in_seconds))
     return plan
