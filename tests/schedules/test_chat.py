@@ -740,15 +740,38 @@ async def test_snoozing_keeps_a_rhythm(runtime: ManualRuntime, bot: Bot, say: Sa
     assert sorted(schedule.type for schedule in await bot.list_schedules()) == ["cron", "delayed"]
 
 
+@pytest.mark.parametrize("command", ["snooze 1 until 5pm", "snooze until 5pm", "snooze it till tomorrow at 17:00"])
+async def test_snoozing_until_a_moment_keeps_a_rhythm(bot: Bot, say: Say, command: str) -> None:
+    """The daily reminder stays at its time of day."""
+    await say("every day at 20:00 stretch")
+
+    reply = await say(command)
+
+    assert reply == "Scheduled #2 stretch\n  once, on Tue 1 Dec 2026 17:00 (Europe/Berlin)"
+    assert sorted(schedule.type for schedule in await bot.list_schedules()) == ["cron", "scheduled"]
+
+
+async def test_a_one_shot_is_snoozed_until_a_moment(say: Say) -> None:
+    """On its own day, if only a time of day is said."""
+    await say("on friday at 9 car")
+
+    assert await say("snooze 1 until 5pm") == "Changed #1 car\n  once, on Fri 4 Dec 2026 17:00 (Europe/Berlin)"
+
+
 async def test_a_reminder_that_came_asks_for_how_long(runtime: ManualRuntime, say: Say) -> None:
     """A bare snooze of what is over asks, too."""
     await say("in 1 minute stretch")
     await runtime.advance(timedelta(minutes=1))
 
     asked = await say("snooze")
+    until = await say("snooze it until 8pm")
+    await said(say, "cancel it", "in 1 minute stretch")
+    await runtime.advance(timedelta(minutes=1))
+    await say("snooze")
 
+    assert until == "Scheduled #1 stretch\n  once, on Mon 30 Nov 2026 20:00 (Europe/Berlin)"
     assert asked.startswith("For how long should I snooze stretch?")
-    assert (await say("10 minutes")).startswith("Scheduled #1 stretch\n  once, on Mon 30 Nov 2026 19:11:00")
+    assert (await say("10 minutes")).startswith("Scheduled #1 stretch\n  once, on Mon 30 Nov 2026 19:12:00")
 
 
 @pytest.mark.parametrize(
@@ -760,6 +783,8 @@ async def test_a_reminder_that_came_asks_for_how_long(runtime: ManualRuntime, sa
         ("make the tea every 3 hours", "the old one", {"tea": "every 3 hours"}),
         ("set tea every friday at 5pm", "change it", {"tea": "every Friday at 17:00"}),
         ("make tea in 10 minutes", "change", {"tea": "once, 2026-11-30 19:10"}),
+        ("make tea 5pm", "change", {"tea": "every day at 17:00"}),
+        ("make tea at 17:30", "change it", {"tea": "every day at 17:30"}),
         ("make tea every 3 hours", "new", {"tea": "every day at 09:00", "make tea": "every 3 hours"}),
         ("make tea every 3 hours", "a new one", {"tea": "every day at 09:00", "make tea": "every 3 hours"}),
         ("make tea every 3 hours", "make a new one", {"tea": "every day at 09:00", "make tea": "every 3 hours"}),

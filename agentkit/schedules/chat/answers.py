@@ -14,8 +14,17 @@ from agentkit.schedules.chat.combined import completed
 from agentkit.schedules.chat.commands import Act, Answer, Change, Command, Request, SetZone, Split
 from agentkit.schedules.chat.memory import Pending
 from agentkit.schedules.chat.requests import requested
-from agentkit.schedules.chat.targets import find
-from agentkit.schedules.chat.timing import Parse, is_amount, is_complete, is_named_apart, is_pure, retimed_by
+from agentkit.schedules.chat.targets import Entry, find
+from agentkit.schedules.chat.timing import (
+    Parse,
+    changed,
+    is_amount,
+    is_complete,
+    is_named_apart,
+    is_pure,
+    is_recurring,
+    retimed_by,
+)
 from agentkit.schedules.chat.view import Alter, Decision, Make, View, asked, said
 
 if TYPE_CHECKING:
@@ -121,6 +130,17 @@ async def _timed(pending: Pending, command: Command, text: str, view: View, pars
     return asked(replies.asked_again(pending.question), replace(pending, tries=pending.tries + 1), view)
 
 
+async def _retimed(request: str, plan: ParsedSchedule, entry: Entry, view: View, parse: Parse) -> Decision:
+    """Change a schedule to the time that a request says: "5pm" of "make tea 5pm" leaves its days as they are."""
+    words = request.lower().strip(" .!").partition(entry.task.lower())[2].strip()
+    new = await changed(entry.schedule, words, parse, now=view.now) if words else None
+    if new is None and (is_recurring(plan) or not entry.schedule.is_recurring):
+        new = retimed_by(entry.schedule, plan, view.now)
+    if new is None:
+        return said(replies.not_changed(entry, words or request), view, pending=None, last=entry.number)
+    return Alter(entry=entry, plan=new, task=entry.task)
+
+
 async def _snoozed(pending: Pending, command: Command, text: str, view: View, parse: Parse) -> Decision | None:
     if isinstance(command, Answer):
         if not command.is_yes:
@@ -149,8 +169,7 @@ async def _changed_or_made(pending: Pending, command: Command, text: str, view: 
     if isinstance(command, Request) and named.entries and named.is_sure and not await _is_new(text, parse):
         candidates, is_change = named.entries, True
     if is_change and len(candidates) == 1:
-        entry = candidates[0]
-        return Alter(entry=entry, plan=retimed_by(entry.schedule, plan, view.now), task=entry.task)
+        return await _retimed(pending.request, plan, candidates[0], view, parse)
     if is_change or isinstance(command, Answer):
         return said(replies.change_or_new(candidates, plan.description, view.now), view) if candidates else None
     return None

@@ -11,7 +11,7 @@ from agentkit.schedules.chat.commands import Split
 from agentkit.schedules.chat.memory import Pending
 from agentkit.schedules.chat.requests import requested
 from agentkit.schedules.chat.targets import Entry, find
-from agentkit.schedules.chat.timing import Parse, changed, is_amount, is_complete, is_pure, shifted
+from agentkit.schedules.chat.timing import Parse, changed, is_complete, is_pure, is_recurring, shifted
 from agentkit.schedules.chat.view import Alter, Decision, Make, View, asked, said
 
 
@@ -61,11 +61,21 @@ async def _snoozed(words: str, entry: Entry, view: View, parse: Parse) -> Decisi
     """Put a one-shot off, never to an earlier moment; remind of a recurring one once more beside its rhythm."""
     if not words:
         return _ask_how_long(entry.task, (entry.number,), view)
-    if not entry.schedule.is_recurring:
+    moment = _moment_of(words)
+    if entry.schedule.is_recurring:
+        once_more = await parse(moment)
+        return Make(plan=once_more, task=entry.task) if is_pure(once_more) and not is_recurring(once_more) else None
+    if not moment.startswith("in "):
+        plan = await changed(entry.schedule, moment, parse, now=view.now)
+    else:
         plan = await shifted(entry.schedule, words, parse, way="later", now=view.now)
-        return None if plan is None else Alter(entry=entry, plan=plan, task=entry.task)
-    once_more = await parse(f"in {words}")
-    return Make(plan=once_more, task=entry.task) if is_amount(once_more) else None
+    return None if plan is None else Alter(entry=entry, plan=plan, task=entry.task)
+
+
+def _moment_of(words: str) -> str:
+    """Return the words of the moment that something is snoozed to: "until 5pm" or "10 minutes"."""
+    first, _, rest = words.partition(" ")
+    return rest if first in ("until", "till", "to") else f"in {words}"
 
 
 def _ask_how_long(task: str, numbers: tuple[int, ...], view: View) -> Decision:
@@ -77,7 +87,7 @@ async def _again(reading: Split, view: View, parse: Parse) -> Decision:
     """Make a schedule that has run once more, if that is what the words ask for."""
     if reading.how == "snooze" and not reading.words and view.memory.last_task:
         return _ask_how_long(view.memory.last_task, (), view)
-    plan = await parse(f"in {reading.words}" if reading.how == "snooze" else reading.words)
+    plan = await parse(_moment_of(reading.words) if reading.how == "snooze" else reading.words)
     if reading.is_sure and view.memory.last_task and is_pure(plan):
         return Make(plan=plan, task=view.memory.last_task)
     return said(nothing_pointed_at(view), view)

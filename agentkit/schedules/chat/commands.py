@@ -202,7 +202,7 @@ def _making(words: str) -> list[Split]:
 
 def _moving(words: str) -> list[Split]:
     found = phrases.MOVE.fullmatch(words.removesuffix(" instead"))
-    if not found:
+    if not found or found["verb"] == "snooze":
         return []
     verb, rest = found["verb"], found["rest"]
     readings = []
@@ -212,8 +212,6 @@ def _moving(words: str) -> list[Split]:
         is_amount = between["preposition"] in (None, "by") or (
             verb in ("delay", "postpone") and between["preposition"] == "for"
         )
-        if verb == "snooze" and between["preposition"] in ("by", "for"):
-            continue
         if not is_amount:
             readings.append(Split(target, "to", after))
             continue

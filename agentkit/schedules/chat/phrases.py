@@ -129,8 +129,9 @@ SHIFT: Final = re.compile(
     rf"(?:(?:make|move|do|run)\s+)?(?:(?P<target>{IT})\s+)?(?P<words>.+?)\s+(?P<way>later|earlier|sooner)"
 )
 SNOOZE: Final = re.compile(r"snooze(?:\s+(?P<rest>.+))?|(?:again|once more|remind me again)\s+(?P<again>.+)")
-#: What follows "snooze": the schedule and the amount.
+#: What follows "snooze": the schedule and the amount, or the moment.
 SNOOZED: Final = (
+    re.compile(r"(?:(?P<target>.+?)\s+)?(?P<words>(?:until|till|to)\s+.+)"),
     re.compile(r"(?P<target>.+?)\s+(?:for|in|by)\s+(?P<words>.+)"),
     re.compile(rf"(?:(?P<target>{IT}|\d+(?=\s+(?:\d|an?\b|half\b)))\s+)?(?:(?:for|in|by)\s+)?(?P<words>.+)"),
 )
