@@ -589,6 +589,18 @@ async def test_a_paused_one_is_shown_with_its_time(say: Say, request_: str, show
     assert renamed.splitlines()[1].startswith(f"  {shown.partition(',')[0]}")
 
 
+@pytest.mark.parametrize("messages", [("make it 5pm",), ("pause it", "make it 5pm", "resume it")])
+async def test_a_rhythm_keeps_its_days_when_the_new_time_is_over_today(
+    bot: Bot, say: Say, messages: tuple[str, ...]
+) -> None:
+    """Today counts as a day of the rhythm, so the next is in two weeks."""
+    await said(say, "every other monday at 8pm car", *messages)
+
+    (schedule,) = await bot.list_schedules()
+    assert schedule.describe().startswith("every other Monday at 17:00 Europe/Berlin")
+    assert schedule.next_run == datetime(2026, 12, 14, 16, tzinfo=UTC)
+
+
 async def test_a_paused_rhythm_survives_its_days_and_another_name(runtime: ManualRuntime, bot: Bot, say: Say) -> None:
     """Every other Tuesday goes on with the Tuesdays it would have had."""
     await said(say, "every other Tuesday at 8:30 car", "pause the car")

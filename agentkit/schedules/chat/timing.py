@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 Parse: TypeAlias = "Callable[[str], Awaitable[ParsedSchedule]]"
 
+_DAY: Final = timedelta(days=1)
 _NUMBER: Final = re.compile(r"\d{1,4}")
 _CLOCK: Final = re.compile(
     r"(?:at |around |@ ?)?(?:\d{1,2}(?:[:.h]\d{2})?\s?(?:am|pm|a\.m\.|p\.m\.|o'?clock|h|uhr)?|noon|midnight|midday)"
@@ -186,11 +187,25 @@ async def _at_clock(schedule: Schedule, words: str, parse: Parse, *, now: dateti
     if schedule.next_run is None:
         # A recurrence without its next day would lose its rhythm.
         return None if schedule.is_recurring else _pure(await parse(words), now)
-    day = schedule.next_run.astimezone(ZoneInfo(schedule.timezone)).date()
+    zone = ZoneInfo(schedule.timezone)
+    day = schedule.next_run.astimezone(zone).date()
     plan = _pure(await parse(f"on {day.isoformat()} {words}"), now)
     if schedule.type == "rrule":
+        plan = plan or await _earlier_that_day(day, words, parse, zone=zone)
         return None if plan is None else _rule_from(schedule, plan)
     return plan or _pure(await parse(words), now)
+
+
+async def _earlier_that_day(day: date, words: str, parse: Parse, *, zone: ZoneInfo) -> ParsedSchedule | None:
+    """Return a time of day that is over on the day a rhythm counts from; requests name only moments to come."""
+    from agentkit.schedules.parser import Scheduled
+
+    plan = await parse(f"on {(day + _DAY).isoformat()} {words}")
+    if not is_pure(plan) or not isinstance(plan.when, Scheduled):
+        return None
+    # A day less by the wall clock, not 24 hours.
+    local = plan.when.date.astimezone(zone) - _DAY
+    return replace(plan, when=Scheduled(date=local.astimezone(UTC)))
 
 
 async def _cron_at(schedule: Schedule, words: str, parse: Parse) -> ParsedSchedule | None:
