@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from agentkit.errors import StoreTooNewError, StoreUnavailableError
+from agentkit.errors import StoreError, StoreTooNewError, StoreUnavailableError
 from agentkit.store.schema import APPLICATION_ID, MIGRATIONS
 from agentkit.store.store import AgentId, HistoryRow, JobRow
 
@@ -62,9 +62,16 @@ class StoreViewer:
             self._connection = sqlite3.connect(
                 f"file:{quote(location)}?{mode}", uri=True, isolation_level=None, timeout=5.0
             )
-            self._check()
         except sqlite3.Error as error:
             raise self._unreadable(error) from error
+        try:
+            self._check()
+        except sqlite3.Error as error:
+            self.close()
+            raise self._unreadable(error) from error
+        except StoreError:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Let go of the file."""
