@@ -16,7 +16,6 @@ AgentKitError
 ├── JobError
 │   ├── JobOwnedByOtherError
 │   ├── JobTimeoutError
-│   ├── RunAbandonedError
 │   └── UnknownRunError
 ├── ScheduleError
 │   ├── CronError
@@ -181,20 +180,6 @@ class JobTimeoutError(JobError, TimeoutError):
         self.job_id = job_id
         self.seconds = seconds
         super().__init__(f"job {job_id!r} ran longer than its timeout of {seconds:g} s")
-
-
-class RunAbandonedError(JobError):
-    """A run went on after its cancellation and was left behind.
-
-    Attributes:
-        job_id: The job.
-    """
-
-    def __init__(self, job_id: str) -> None:
-        self.job_id = job_id
-        super().__init__(
-            f"a run of job {job_id!r} did not stop when cancelled and was abandoned; it can't write any more"
-        )
 
 
 class UnknownRunError(JobError, LookupError):
