@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from agentkit import Agent, JobContext
+from agentkit import Agent, AgentOptions, JobContext
 from agentkit.clock import from_ms
 from agentkit.memory_watch import EXIT_STATUS, MemoryWatch, resident_bytes
 from agentkit.testing import ManualRuntime
@@ -38,7 +38,9 @@ asyncio.run(main())
 
 
 class Worker(Agent):
-    """Sleeps in its job."""
+    """Sleeps in its job; blamed alone, it would be sealed at once."""
+
+    options = AgentOptions(max_alarm_memory_limit_strikes=1)
 
     async def push(self) -> None:
         await self.lifecycle.jobs.push("work", after=1, id="work")
