@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from agentkit.clock import Clock
 from agentkit.jobs.queue import JobQueue
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from agentkit.jobs.breaker import MemoryLimitContext
     from agentkit.lifecycle import Lifecycle
     from agentkit.store.store import HistoryRow
+
+T = TypeVar("T")
 
 
 class Scope:
@@ -43,6 +45,24 @@ class Scope:
     def name(self) -> str:
         """The agent's name."""
         return self._lifecycle.session.agent.name
+
+    @property
+    def agent(self) -> str:
+        """The agent as ``Class/name``."""
+        return str(self._lifecycle.session.agent)
+
+    @property
+    def store_id(self) -> str:
+        """What tells the agent's store from every other."""
+        return self._lifecycle.session.store.id
+
+    def stand_in(self, kind: str) -> Any:
+        """Return what a test has put in place of what the capability was given, or None.
+
+        Args:
+            kind: ``"model"`` or ``"engine"``.
+        """
+        return self._lifecycle.host.context.stand_ins.get(kind)
 
     @property
     def clock(self) -> Clock:
@@ -83,6 +103,22 @@ class Scope:
     def track_alarm_work(self, task: asyncio.Task[Any]) -> bool:
         """Hand background work to the current alarm; False, and nothing tracked, outside of one."""
         return self._lifecycle.track_alarm_work(task)
+
+    def spawn_work(self, coroutine: Coroutine[Any, Any, T], label: str) -> asyncio.Task[T]:
+        """Start work of the agent's own, which belongs to no call, job or transaction under way.
+
+        Until it ends the instance isn't evicted, and shutdown waits for it, then cancels it.
+
+        Args:
+            coroutine: What runs.
+            label: What it is, for people.
+        """
+        return self._lifecycle.spawn_work(coroutine, label)
+
+    @property
+    def is_working(self) -> bool:
+        """An alarm, tracked work or a ``keep_alive`` of the agent is under way."""
+        return self._lifecycle.is_working
 
     def emit(self, channel: str, event_type: str, payload: dict[str, Any]) -> None:
         """Tell whoever listens; see ``agentkit.events``."""

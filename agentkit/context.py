@@ -12,7 +12,7 @@ import inspect
 import threading
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import suppress
-from contextvars import ContextVar, copy_context
+from contextvars import Context, ContextVar, copy_context
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -90,6 +90,13 @@ _frame: ContextVar[Frame | None] = ContextVar("agentkit_frame", default=None)
 current_frame = _frame.get
 push_frame = _frame.set
 pop_frame = _frame.reset
+
+
+def outside() -> Context:
+    """Return a copy of the running context that belongs to no agent's code."""
+    copy = copy_context()
+    copy.run(_frame.set, None)
+    return copy
 
 
 def frames() -> Iterator[Frame]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
@@ -38,6 +38,7 @@ class AgentContext:
         events: The runtime's events.
         serving_since: Since when runtimes have served the store without a gap.
         shutdown_grace: How long teardown waits for calls under way, in seconds.
+        stand_ins: What a test has put in place of what capabilities were given, by kind (``"model"``, ``"engine"``).
     """
 
     name: str
@@ -49,6 +50,7 @@ class AgentContext:
     events: EventBus
     serving_since: datetime
     shutdown_grace: float
+    stand_ins: Mapping[str, Any] = field(default_factory=dict)
 
 
 class DurableObject:

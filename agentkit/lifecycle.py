@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
@@ -23,6 +23,7 @@ from agentkit.tracked_work import TrackedWork
 
 logger = logging.getLogger(__name__)
 
+T = TypeVar("T")
 CapabilityT = TypeVar("CapabilityT", bound=Capability)
 Elsewhere = Callable[[AgentId, str, tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
 
@@ -132,6 +133,18 @@ class Lifecycle:
         running = self.session.row.running
         self.tracked.add(task, self.session.table.get(running) if running else None, work, self)
         return True
+
+    def spawn_work(self, coroutine: Coroutine[Any, Any, T], label: str) -> asyncio.Task[T]:
+        """See ``Scope.spawn_work``."""
+        work = Work(f"{label} of {self.session.agent}")
+
+        async def run() -> T:
+            with self._entered(work):
+                return await coroutine
+
+        task = self._loop.create_task(run(), name=work.label, context=context.outside())
+        self.tracked.add(task, None, work, self)
+        return task
 
     def emit(self, channel: str, event_type: str, payload: dict[str, Any]) -> None:
         """See ``Scope.emit``."""
@@ -254,6 +267,11 @@ class Lifecycle:
     def is_resting(self) -> bool:
         """Nothing is under way, though a ``keep_alive`` may hold it."""
         return self.alarm_task is None and not (self._calls or self.tracked)
+
+    @property
+    def is_working(self) -> bool:
+        """Anything but calls is under way."""
+        return self.alarm_task is not None or bool(self.tracked or self._holds)
 
     @property
     def is_unused(self) -> bool:

@@ -79,6 +79,7 @@ class Runtime:
         self._max_concurrent = max_concurrent_agents
         self._memory_limit = memory_limit
         self._deps = deps
+        self._stand_ins: dict[str, Any] = {}
         self.events = events.EventBus(events.everywhere())
         self._ids = IdSource(self._clock)
         self._hosting: Hosting | None = None
@@ -348,6 +349,7 @@ class Runtime:
             events=self.events,
             serving_since=self._serving_since,
             shutdown_grace=self._grace,
+            stand_ins=self._stand_ins,
         )
         return self._classes[session.agent.class_name](given)
 

@@ -10,6 +10,7 @@ import pytest
 from agentkit import Agent, Capability, DurableObject, Job, JobContext, Lifecycle, RescheduleAt
 from agentkit.errors import CapabilityError, ConfigurationError
 from agentkit.host import AgentContext
+from agentkit.testing import ManualRuntime
 from tests.jobs.worker import Script, Start, Worker, at, history
 
 
@@ -195,6 +196,46 @@ async def test_scope_of_a_capability_knows_its_agent(manual_runtime: Start) -> N
     assert (name, tracked) == ("ada", False)
     assert clock is runtime.clock
     assert (event.agent, event.name, dict(event.payload)) == ("Plain", "ada", {"n": 1})
+
+
+async def test_spawned_work_belongs_to_nothing_under_way(manual_runtime: Start) -> None:
+    """It sees no open block, writes although the call that started it is over, and holds eviction off while it runs."""
+    runtime = await manual_runtime(Plain)
+    seen: list[Any] = []
+
+    async def work(host: Plain) -> str:
+        seen.append(host.meter.lifecycle.is_in_transaction)
+        await host.lifecycle.clock.sleep(300)
+        await host.lifecycle.storage.put("done", 1)
+        return "done"
+
+    async def scenario(host: Plain) -> tuple[Any, ...]:
+        scope = host.meter.lifecycle
+        async with scope.transaction():
+            task = scope.spawn_work(work(host), "reading")
+        return host, scope.is_working, task
+
+    host, was_working, task = await runtime.get(Plain, "ada").use(scenario)
+    await runtime.advance(250)
+    same, *_ = await runtime.get(Plain, "ada").use(lambda host: asyncio.sleep(0, (host,)))
+    await runtime.advance(50)
+
+    assert (was_working, same is host, await task, seen) == (True, True, "done", [False])
+    assert await runtime.get(Plain, "ada").use(lambda host: host.lifecycle.storage.get("done")) == 1
+
+
+async def test_what_stands_in_is_found_by_kind() -> None:
+    """Capabilities find the model and the engine that a test gave to the runtime."""
+    model = object()
+
+    async def scenario(host: Plain) -> tuple[Any, Any, str, int]:
+        scope = host.meter.lifecycle
+        return scope.stand_in("model"), scope.stand_in("engine"), scope.agent, len(scope.store_id)
+
+    async with ManualRuntime(Plain, model=model) as runtime:
+        found = await runtime.get(Plain, "ada").use(scenario)
+
+    assert found == (model, None, "Plain/ada", 32)
 
 
 async def test_on_evict_runs_before_the_instance_goes(manual_runtime: Start) -> None:

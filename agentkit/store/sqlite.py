@@ -59,6 +59,7 @@ class SqliteStore:
     """Agents in one SQLite file; see ``Store`` for what the methods promise.
 
     Attributes:
+        id: See ``Store``.
         location: The file's absolute path, or ``:memory:``.
     """
 
@@ -81,6 +82,7 @@ class SqliteStore:
         if durability not in ("full", "process"):
             message = f'durability must be "full" or "process", got {durability!r}'
             raise ConfigurationError(message)
+        self.id = ""
         self._is_memory = str(path) == ":memory:"
         self.location = ":memory:" if self._is_memory else str(Path(path).expanduser().absolute())
         self._durable = "off" if self._is_memory else "full" if durability == "full" else "normal"
@@ -116,6 +118,7 @@ class SqliteStore:
             self._writing.execute("update meta set value=value")
             self._writing.execute("rollback")
             self._reader = self._connect(path)
+            self.id = self._read("select value from meta where key='store_id'")[0][0]
         except sqlite3.DatabaseError as error:
             self._let_go()
             lock.release()

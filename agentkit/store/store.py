@@ -214,8 +214,13 @@ class Store(Protocol):
     """Where agents live. One conformance suite runs on every engine.
 
     Methods that change something are durable when they return.
+
+    Attributes:
+        id: Tells this store from every other; made with it, known once it is open.
+        location: Where it is, for people.
     """
 
+    id: str
     location: str
 
     async def open(self) -> None:

@@ -40,6 +40,8 @@ class ManualRuntime(Runtime):
         *agent_classes: type[DurableObject],
         store: str | Store = "sqlite:///:memory:",
         clock: FakeClock | None = None,
+        model: Any = None,
+        engine: Any = None,
         deps: Any = None,
         real_timeout: Duration = 60,
         **options: Any,
@@ -50,6 +52,8 @@ class ManualRuntime(Runtime):
             agent_classes: See ``Runtime``.
             store: See ``Runtime``; by default one that is gone when closed.
             clock: Where time begins; by default 2026-01-01 00:00 UTC.
+            model: Stands in for the model of every harness, such as a ``ScriptedModel``.
+            engine: Stands in for the engine of every sandbox, such as an ``InMemoryEngine``.
             deps: See ``Runtime``.
             real_timeout: How many real seconds ``advance`` waits for work on real input and output.
             options: Other options of ``Runtime``.
@@ -57,6 +61,7 @@ class ManualRuntime(Runtime):
         self._fake = clock or FakeClock()
         self._real_timeout = duration_of(real_timeout, "real_timeout").total_seconds()
         super().__init__(*agent_classes, store=store, clock=self._fake, deps=deps, **options)
+        self._stand_ins = {kind: given for kind, given in (("model", model), ("engine", engine)) if given is not None}
         self.events = EventRecorder()
 
     async def advance(self, duration: Duration) -> None:
