@@ -22,14 +22,33 @@ AgentKitError
 │   ├── ParseError                a sentence no schedule could be made of
 │   ├── ScheduleNotClearError
 │   └── NothingToScheduleError
-└── StoreError
-    ├── FencedError
-    ├── StoreInUseError
-    ├── StoreTooNewError
-    └── StoreUnavailableError     disk full, read-only, damaged
+├── StoreError
+│   ├── FencedError
+│   ├── StoreInUseError
+│   ├── StoreTooNewError
+│   └── StoreUnavailableError     disk full, read-only, damaged
+└── SandboxError
+    ├── EngineUnavailableError    no Docker, no bubblewrap
+    ├── UnsupportedByEngineError
+    ├── ImageError
+    ├── NameInUseError
+    ├── SandboxRunningError
+    ├── SandboxStoppedError
+    ├── SandboxConnectionError
+    ├── SandboxBusyError
+    ├── SpecMismatchError
+    ├── SnapshotNotFoundError
+    ├── CommandNotFoundError
+    ├── CommandFailedError        only with check=True
+    ├── ProcessLimitError
+    ├── ProcessExistsError
+    └── SandboxFileError          and one a kind, each an OSError of Python's too
 """
 
 from __future__ import annotations
+
+import errno
+from typing import Any
 
 
 class AgentKitError(Exception):
@@ -290,3 +309,214 @@ class StoreUnavailableError(StoreError):
     def __init__(self, message: str, location: str | None = None) -> None:
         self.location = location
         super().__init__(message)
+
+
+class SandboxError(AgentKitError):
+    """Something about a sandbox went wrong."""
+
+
+class EngineUnavailableError(SandboxError):
+    """No engine for sandboxes can be used.
+
+    Attributes:
+        tried: What was tried, and what it said.
+        mends: What may help, one sentence each.
+    """
+
+    def __init__(self, tried: list[str], mends: list[str]) -> None:
+        self.tried = tried
+        self.mends = mends
+        super().__init__(f"no engine for sandboxes: {'; '.join(tried)}. {' '.join(mends)}")
+
+
+class UnsupportedByEngineError(SandboxError):
+    """The engine can't do what is asked.
+
+    Attributes:
+        engine: Its name.
+        feature: What it lacks.
+    """
+
+    def __init__(self, engine: str, feature: str, mend: str) -> None:
+        self.engine = engine
+        self.feature = feature
+        super().__init__(f"the engine {engine} can't do this ({feature}); {mend}")
+
+
+class ImageError(SandboxError):
+    """An image doesn't exist, can't be fetched, or can't host a sandbox.
+
+    Attributes:
+        image: Its name.
+    """
+
+    def __init__(self, image: str, reason: str) -> None:
+        self.image = image
+        super().__init__(f"image {image!r}: {reason}")
+
+
+class NameInUseError(SandboxError):
+    """An instance of this name exists already, or is being removed.
+
+    Attributes:
+        name: The engine's name for it.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"an instance {name!r} exists already")
+
+
+class SandboxRunningError(SandboxError):
+    """``start()`` was called while the sandbox runs.
+
+    Attributes:
+        agent: ``Class/name``.
+    """
+
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        super().__init__(
+            f"the sandbox of {agent} runs; call ensure_started() to go on with it, or stop() or destroy() first"
+        )
+
+
+class SandboxStoppedError(SandboxError):
+    """The sandbox doesn't run, or stopped meanwhile.
+
+    Attributes:
+        reason: Why, as in ``Stopped.reason``, where it is known.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(f"the sandbox does not run ({reason}); ensure_started() starts it again")
+
+
+class SandboxConnectionError(SandboxError, ConnectionError):
+    """The way into the sandbox broke while it runs; commands under way were killed. The next call opens it anew."""
+
+
+class SandboxBusyError(SandboxError):
+    """The engine holds the sandbox for something else at the moment; try again."""
+
+
+class SpecMismatchError(SandboxError):
+    """The sandbox exists with another spec.
+
+    Attributes:
+        agent: ``Class/name``.
+    """
+
+    def __init__(self, agent: str) -> None:
+        self.agent = agent
+        super().__init__(
+            f"the sandbox of {agent} was made with another spec; ensure_started(replace=True) saves its files and "
+            "starts anew from them, start() starts from the image"
+        )
+
+
+class SnapshotNotFoundError(SandboxError, LookupError):
+    """There is no such snapshot: deleted, expired, or of another engine.
+
+    Attributes:
+        snapshot: Its id.
+    """
+
+    def __init__(self, snapshot: str) -> None:
+        self.snapshot = snapshot
+        super().__init__(f"no snapshot {snapshot!r}; it was deleted, has expired, or belongs to another engine")
+
+
+class CommandNotFoundError(SandboxError, FileNotFoundError):
+    """The sandbox has no such program.
+
+    Attributes:
+        program: The first word of the command.
+    """
+
+    def __init__(self, program: str) -> None:
+        self.program = program
+        super().__init__(f"no program {program!r} in the sandbox; a line for a shell goes to exec(shell=…)")
+
+
+class CommandFailedError(SandboxError):
+    """A command run with ``check=True`` failed.
+
+    Attributes:
+        command: Program and arguments.
+        result: All that is known of it, an ``ExecResult``.
+    """
+
+    def __init__(self, command: str, result: Any) -> None:
+        self.command = command
+        self.result = result
+        how = "timed out" if result.timed_out else f"ended with {result.exit_code}"
+        last = (result.stderr or result.stdout).strip()[-300:]
+        super().__init__(f"{command!r} {how}{': ' if last else ''}{last}")
+
+
+class ProcessLimitError(SandboxError):
+    """The sandbox has as many processes as it may have, and can start no other."""
+
+    def __init__(self) -> None:
+        super().__init__("the sandbox has as many processes as SandboxSpec.pids allows; end some, or allow more")
+
+
+class ProcessExistsError(SandboxError):
+    """A background process of this name runs already.
+
+    Attributes:
+        name: The process's name.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        super().__init__(f"a process {name!r} runs already; kill it first, or choose another name")
+
+
+class SandboxFileError(SandboxError, OSError):
+    """A file operation in the sandbox failed; subclasses are those of ``OSError`` too.
+
+    Attributes:
+        path: The file.
+    """
+
+    def __init__(self, path: str, number: int, reason: str) -> None:
+        self.path = path
+        OSError.__init__(self, number, reason, path)
+
+    @staticmethod
+    def of(path: str, number: int, reason: str) -> SandboxFileError:
+        """Return the error for an error number of the system."""
+        return _FILE_ERRORS.get(number, SandboxFileError)(path, number, reason)
+
+
+class SandboxFileNotFoundError(SandboxFileError, FileNotFoundError):
+    """There is no such file."""
+
+
+class SandboxFileExistsError(SandboxFileError, FileExistsError):
+    """There is something already."""
+
+
+class SandboxNotADirectoryError(SandboxFileError, NotADirectoryError):
+    """A directory was expected."""
+
+
+class SandboxIsADirectoryError(SandboxFileError, IsADirectoryError):
+    """A file was expected."""
+
+
+class SandboxPermissionError(SandboxFileError, PermissionError):
+    """The sandbox's user may not do this."""
+
+
+_FILE_ERRORS: dict[int, type[SandboxFileError]] = {
+    errno.ENOENT: SandboxFileNotFoundError,
+    errno.EEXIST: SandboxFileExistsError,
+    errno.ENOTDIR: SandboxNotADirectoryError,
+    errno.EISDIR: SandboxIsADirectoryError,
+    errno.EACCES: SandboxPermissionError,
+    errno.EPERM: SandboxPermissionError,
+}
