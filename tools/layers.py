@@ -36,7 +36,7 @@ LAYERS = """
     state
     store
     options tasks telemetry stop_signals
-    context clock errors events ids retry json_value plain_text prompts
+    context clock errors events ids retry retry_after model_settings json_value plain_text prompts
 """
 
 # Which files may import a library from outside, as paths below agentkit/.

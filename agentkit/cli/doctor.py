@@ -132,7 +132,7 @@ def _extras() -> Iterator[Check]:
 
 def _model() -> Iterator[Check]:
     """Say what the environment tells of a model; neither the key nor a password in the URL is shown."""
-    from agentkit.schedules.parser.settings import is_reachable, settings_for
+    from agentkit.model_settings import is_reachable, settings_for
 
     named = os.environ.get("AGENTKIT_MODEL")
     if not is_reachable():

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from contextlib import AsyncExitStack
 from datetime import timedelta
-from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from agentkit.clock import Clock
 from agentkit.errors import ConfigurationError, ParseError
+from agentkit.model_settings import NO_KEY, ModelSettings
 from agentkit.retry import RetryPolicy
-from agentkit.schedules.parser.settings import NO_KEY, ModelSettings
+from agentkit.retry_after import asked_wait, is_passing
 
 if TYPE_CHECKING:
     from openai import APIStatusError, AsyncOpenAI
@@ -26,7 +25,6 @@ LONGEST_WAIT: Final = timedelta(minutes=1)
 _LONGEST_REASON: Final = 300
 #: Fields that some models refuse, and that a request can do without.
 _DISPENSABLE: Final = frozenset({"temperature", "max_tokens", "max_completion_tokens"})
-_BUSY: Final = frozenset({408, 409, 425, 429})
 
 
 class RequestRefused(Exception):  # noqa: N818  # handled one step up, where another form of the request is tried
@@ -114,9 +112,9 @@ class Endpoint:
                 if status == 400 and error.param in _DISPENSABLE and arguments.pop(error.param, None) is not None:
                     failures -= 1
                     continue
-                if not _is_passing(error):
+                if not is_passing(error.status_code, error.code):
                     raise self._refusal(error) from None
-                asked = self._asked_wait(error)
+                asked = asked_wait(error.response.headers, self._clock.now())
                 if asked is not None and asked > LONGEST_WAIT:
                     message = f"{self._shown()} is busy and asks to wait {asked.total_seconds():.0f} s; try again then"
                     raise ParseError(message) from None
@@ -179,31 +177,9 @@ class Endpoint:
             reason = reason.replace(settings.api_key, "…")
         return RequestRefused(error.status_code, f"{self._shown()} refused the request: {reason}")
 
-    def _asked_wait(self, error: APIStatusError) -> timedelta | None:
-        """Return how long the server asks to wait (``Retry-After``: seconds, or a date)."""
-        headers = error.response.headers
-        try:
-            milliseconds = float(headers.get("retry-after-ms", "nan"))
-            seconds = milliseconds / 1000 if math.isfinite(milliseconds) else float(headers.get("retry-after", "nan"))
-            return timedelta(seconds=max(seconds, 0)) if math.isfinite(seconds) else None
-        except (ValueError, OverflowError):
-            pass
-        try:
-            moment = parsedate_to_datetime(headers["retry-after"])
-            return max(moment - self._clock.now(), timedelta(0))
-        except (ValueError, TypeError, OverflowError):
-            return None
-
     def _shown(self) -> str:
         return f"model {self._settings.name!r} at {self._settings.place}"
 
 
 class _UnusableAnswer(Exception):  # noqa: N818  # never leaves this module
     """An answer of the kind that another try may mend."""
-
-
-def _is_passing(error: APIStatusError) -> bool:
-    """Tell whether the same request may work later."""
-    if error.status_code == 429 and error.code == "insufficient_quota":
-        return False
-    return error.status_code in _BUSY or error.status_code >= 500

@@ -20,13 +20,13 @@ from agentkit.clock import Clock, Duration, SystemClock, duration_of
 from agentkit.context import in_thread
 from agentkit.errors import AgentKitError, ConfigurationError, ParseError
 from agentkit.json_value import JsonValue
+from agentkit.model_settings import ModelSettings, settings_for
 from agentkit.prompts import load_prompt
 from agentkit.retry import RetryPolicy
 from agentkit.schedules.parser.endpoint import Endpoint, RequestRefused
 from agentkit.schedules.parser.labels import Request, plan_of
 from agentkit.schedules.parser.parsed import ParsedSchedule
 from agentkit.schedules.parser.rules import LONGEST_TEXT
-from agentkit.schedules.parser.settings import ModelSettings, settings_for
 from agentkit.schedules.parser.tokens import FORBIDDEN
 from agentkit.schedules.wall_clock import wall_at, zone_named
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from datetime import datetime
 
 from agentkit.errors import ScheduleError
+from agentkit.model_settings import is_configured
 from agentkit.schedules.parser.hand_over import checked, needs_model, settled
 from agentkit.schedules.parser.model import InstructorModel, ScheduleModel
 from agentkit.schedules.parser.parsed import ParsedSchedule
 from agentkit.schedules.parser.rules import read_request
-from agentkit.schedules.parser.settings import is_configured
 from agentkit.schedules.wall_clock import zone_named
 
 

@@ -564,7 +564,7 @@ async def test_endpoint_without_a_key(route: respx.Route, build: Build, monkeypa
 
 def test_settings_don_t_show_the_key() -> None:
     """Neither in their repr nor in the endpoint's name."""
-    from agentkit.schedules.parser.settings import settings_for
+    from agentkit.model_settings import settings_for
 
     settings = settings_for("small", base_url="https://me:secret@models.example:8443/v1?key=secret", api_key=KEY)
 

@@ -1,4 +1,4 @@
-"""Which language model may read requests: its name, where it is served, its key, as given or from the environment."""
+"""Which language model to use: its name, where it is served, its key, as given or from the environment."""
 
 from __future__ import annotations
 
