@@ -64,6 +64,10 @@ class Scope:
         """
         return self._lifecycle.host.context.stand_ins.get(kind)
 
+    def new_id(self) -> str:
+        """Return an id that is unique for ever, and later than every other this runtime has made."""
+        return self._lifecycle.ids.new()
+
     @property
     def clock(self) -> Clock:
         """The runtime's clock."""

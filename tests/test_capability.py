@@ -319,3 +319,15 @@ async def test_plain_host_without_a_lifecycle_is_refused(manual_runtime: Start) 
 
     with pytest.raises(ConfigurationError, match=r"Empty.*lifecycle"):
         await runtime.activate(Empty, "ada")
+
+
+async def test_ids_of_a_capability_are_unique_and_grow(manual_runtime: Start) -> None:
+    """Also where the clock stands still."""
+    runtime = await manual_runtime(Plain)
+
+    async def make(host: Plain) -> list[str]:
+        return [host.meter.lifecycle.new_id() for _ in range(3)]
+
+    made = await runtime.get(Plain, "ada").use(make)
+
+    assert made == sorted(set(made))
