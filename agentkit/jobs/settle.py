@@ -7,7 +7,7 @@ from agentkit.errors import AgentKitError
 from agentkit.ids import IdSource
 from agentkit.jobs.dispatch import RunResult
 from agentkit.jobs.failures import storable, to_traceback
-from agentkit.jobs.job import row_to_text
+from agentkit.jobs.job import JobOptions, row_to_text
 from agentkit.jobs.outcome import SAME, RescheduleAt, YieldNow
 from agentkit.json_value import to_text
 from agentkit.options import AgentOptions
@@ -34,8 +34,15 @@ def settle(
     current = table.get(row.id)
     if current is not None and current.run_id == row.run_id:
         batch.jobs[row.id] = _next_row(row, result, ids=ids, now_ms=now_ms, options=options)
-    record(batch, history_row(row, result, started_ms=started_ms, now_ms=now_ms), hot=hot, options=options)
+    if not _only_looked(row, result):
+        record(batch, history_row(row, result, started_ms=started_ms, now_ms=now_ms), hot=hot, options=options)
     return batch
+
+
+def _only_looked(row: JobRow, result: RunResult) -> bool:
+    """Tell whether a recovery loop found its work under way: twice a minute of that would crowd the history out."""
+    is_waiting = result.kind == "completed" and isinstance(result.outcome, RescheduleAt)
+    return is_waiting and JobOptions.from_text(row.options).recovery_loop
 
 
 def record(batch: Batch, run: HistoryRow, *, hot: AgentRow, options: AgentOptions) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from agentkit import AgentOptions, JobContext, RescheduleAt, RetryPolicy, YieldNow
+from agentkit.clock import to_ms
 from tests.jobs.worker import Script, Start, Worker, at, history
 
 # --- what a run returns (SPEC 4.5)
@@ -395,6 +396,22 @@ async def test_history_keeps_the_latest_runs(manual_runtime: Start) -> None:
     await runtime.advance(10)
 
     assert [run.function for run in await history(runtime, agent_class="Forgetful")] == ["work6", "work5", "work4"]
+
+
+async def test_recovery_loop_that_only_looks_leaves_no_line(manual_runtime: Start) -> None:
+    """Found its work under way it comes again unrecorded; its end, and what other jobs do, is recorded."""
+
+    async def look(agent: Worker, context: JobContext) -> RescheduleAt | None:
+        return RescheduleAt(context.due_at + timedelta(seconds=30)) if len(script.log) < 5 else None
+
+    script = Script(look=look)
+    runtime = await manual_runtime(Worker, deps=script)
+    await runtime.get(Worker, "ada").push("look", after=30, recovery_loop=True)
+
+    await runtime.advance(3_600)
+
+    assert script.log == ["look"] * 5
+    assert [run.due_ms for run in await history(runtime)] == [to_ms(at(150))]
 
 
 async def test_history_of_nothing_keeps_no_runs(manual_runtime: Start) -> None:
