@@ -22,6 +22,11 @@ AgentKitError
 │   ├── ParseError                a sentence no schedule could be made of
 │   ├── ScheduleNotClearError
 │   └── NothingToScheduleError
+├── HarnessError
+│   ├── ModelError                a language model gave no answer that can be used
+│   │   ├── ContextOverflowError  the request is longer than the model's context
+│   │   └── ReplayMismatchError   a replay was asked something else than was recorded
+│   └── RunEndedError             a run ended without the answer that was asked for
 ├── StoreError
 │   ├── FencedError
 │   ├── StoreInUseError
@@ -48,6 +53,7 @@ AgentKitError
 from __future__ import annotations
 
 import errno
+from datetime import timedelta
 from typing import Any
 
 
@@ -250,6 +256,44 @@ class NothingToScheduleError(ScheduleError):
 
     def __init__(self) -> None:
         super().__init__("the request asks for no schedule; check plan.when.type before scheduling it")
+
+
+class HarnessError(AgentKitError):
+    """A harness can't do what was asked of it."""
+
+
+class ModelError(HarnessError):
+    """A language model gave no answer that can be used.
+
+    Attributes:
+        is_passing: The same request may work later.
+        wait: How long its server asks to wait, if it does.
+    """
+
+    def __init__(self, message: str, *, is_passing: bool = False, wait: timedelta | None = None) -> None:
+        self.is_passing = is_passing
+        self.wait = wait
+        super().__init__(message)
+
+
+class ContextOverflowError(ModelError):
+    """A request is longer than the model's context: shorten it and send it again."""
+
+
+class ReplayMismatchError(ModelError):
+    """A replay was asked something else than was recorded: no model is there to answer it."""
+
+
+class RunEndedError(HarnessError):
+    """A run ended without the answer that was asked for: stopped by a limit, failed or cancelled.
+
+    Attributes:
+        outcome: How it ended, with the text there is (an ``agentkit.harness.Outcome``).
+    """
+
+    def __init__(self, outcome: object) -> None:
+        self.outcome = outcome
+        super().__init__(f"the run ended without an answer: {outcome}; run.wait() gives its outcome without raising")
 
 
 class StoreError(AgentKitError):
