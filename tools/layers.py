@@ -44,7 +44,7 @@ DOORS = {
     "aiosqlite": ("store/sqlite.py", "store/private.py"),
     "croniter": ("schedules/cron.py",),
     "dateutil": ("schedules/recurrence.py",),
-    "docker": ("sandbox/docker_engine.py",),
+    "docker": ("sandbox/docker_*.py",),
     "hypothesis": ("testing/*",),
     "instructor": ("schedules/parser/model.py",),
     "opentelemetry": ("telemetry.py",),

@@ -161,7 +161,8 @@ class SandboxEngine(Protocol):
 
         Raises:
             NameInUseError: One of this name exists.
-            ImageError: The image or snapshot doesn't exist or can't host a sandbox.
+            ImageError: The image doesn't exist or can't host a sandbox.
+            SnapshotNotFoundError: The snapshot doesn't exist.
             UnsupportedByEngineError: The plan asks for what this engine can't do.
         """
 

@@ -113,7 +113,7 @@ class SandboxSpec:
         mounts: Buckets and host directories.
         ports: The only ports that ``expose`` may open; empty means any.
         inactivity_timeout: Unused for this long, the sandbox stops; at most 6 h.
-        max_lifetime: A container older than this stops.
+        max_lifetime: A container that has run for this long since its start stops.
         keep_stopped: A container stopped for this long is removed.
         autosave: Save a snapshot before a container is removed by anything but ``destroy()``.
     """
