@@ -130,6 +130,12 @@ class Guest(Protocol):
     async def entries(self, path: str) -> list[FileInfo]:
         """Return what a directory holds, by name."""
 
+    def walk(self, path: str) -> AsyncGenerator[FileInfo, None]:
+        """Yield all that is below a directory, following no link; nothing if there is no such directory.
+
+        No order is promised. What vanishes on the way is left out, and so is what the user may not look into.
+        """
+
     async def stat(self, path: str) -> FileInfo | None:
         """Return what is there, or None."""
 
@@ -146,7 +152,11 @@ class Guest(Protocol):
         """Yield a tar archive of a file or directory, named by its last part."""
 
     async def unpack(self, path: str, archive: AsyncIterable[bytes]) -> None:
-        """Unpack a tar archive into a directory, made if need be; members can't lead out of it."""
+        """Unpack a tar archive into a directory, made if need be; members can't lead out of it.
+
+        Permission bits and times of modification are the archive's, the owner is the instance's user. Links are made
+        as they are but never followed: a member below one is refused.
+        """
 
     # background processes
 
