@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Mapping, Sequence
+from typing import Literal, Protocol
 
 
 class Channel(Protocol):
@@ -23,3 +24,38 @@ class Channel(Protocol):
 
     def errors(self) -> str:
         """Return the last of what it wrote to its standard error, for messages."""
+
+
+class OneOff(Protocol):
+    """One program run inside by the engine's own exec, its two streams apart; ``ShellGuest`` is made of these."""
+
+    async def read(self) -> tuple[Literal[1, 2], bytes] | None:
+        """Return what came next on its standard output (1) or error (2), or None at the end of both."""
+
+    async def write(self, data: bytes) -> None:
+        """Send to its standard input; waits while the other side takes nothing.
+
+        Raises:
+            SandboxConnectionError: The program, the instance or the engine is gone.
+        """
+
+    async def end(self) -> None:
+        """Let the program see the end of its input; reading goes on."""
+
+    async def exit_code(self) -> int:
+        """Return what it ended with, once ``read`` gave None; engines use 126 and 127 for one they couldn't start."""
+
+    async def close(self) -> None:
+        """Close its streams; it sees the end of its input and is not killed."""
+
+
+class OpenOneOff(Protocol):
+    """How an engine runs a program inside by its own exec."""
+
+    async def __call__(self, argv: Sequence[str], *, env: Mapping[str, str], user: str | None = None) -> OneOff:
+        """Start a program in ``/``, with these variables besides the image's.
+
+        Raises:
+            SandboxStoppedError: The instance doesn't run.
+            SandboxConnectionError: The engine can't be reached.
+        """
