@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from agentkit import context
 from agentkit.clock import Clock
 from agentkit.jobs.queue import JobQueue
 from agentkit.storage import Storage
@@ -119,10 +120,34 @@ class Scope:
         """
         return self._lifecycle.spawn_work(coroutine, label)
 
-    @property
-    def is_working(self) -> bool:
-        """An alarm, tracked work or a ``keep_alive`` of the agent is under way."""
-        return self._lifecycle.is_working
+    def spawn_beside(self, coroutine: Coroutine[Any, Any, None], label: str) -> asyncio.Task[None]:
+        """Start a task that lives beside the instance: it keeps nothing awake, and nobody waits for its end.
+
+        It is cancelled, and its clean-up awaited, before the instance is evicted or closed; then it may still write.
+
+        Args:
+            coroutine: What runs.
+            label: What it is, for people.
+        """
+        return self._lifecycle.spawn_beside(coroutine, label)
+
+    async def apart(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Await what must be durable at once, whatever becomes of a ``transaction()`` around it."""
+        if not self.is_in_transaction:
+            return await coroutine
+        return await asyncio.get_running_loop().create_task(coroutine, context=context.apart())
+
+    def on_work(self, told: Callable[[], None]) -> None:
+        """Have a function called whenever a job, tracked work or a ``keep_alive`` of the agent begins."""
+        self._lifecycle.on_work = (*self._lifecycle.on_work, told)
+
+    def is_working(self, *, besides: str = "") -> bool:
+        """Tell whether a job, tracked work or a ``keep_alive`` of the agent is under way.
+
+        Args:
+            besides: Id of a job that doesn't count.
+        """
+        return self._lifecycle.is_working(besides=besides)
 
     def emit(self, channel: str, event_type: str, payload: dict[str, Any]) -> None:
         """Tell whoever listens; see ``agentkit.events``."""

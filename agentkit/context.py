@@ -99,6 +99,19 @@ def outside() -> Context:
     return copy
 
 
+def apart() -> Context:
+    """Return a copy of the running context whose changes belong to no open ``transaction()``."""
+    copy = copy_context()
+    copy.run(_frame.set, _without_transactions(_frame.get()))
+    return copy
+
+
+def _without_transactions(frame: Frame | None) -> Frame | None:
+    if frame is None:
+        return None
+    return Frame(frame.host, frame.loop, frame.work, None, _without_transactions(frame.outer))
+
+
 def frames() -> Iterator[Frame]:
     """Yield the frames around the running code, innermost first."""
     frame = _frame.get()

@@ -25,6 +25,8 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 CapabilityT = TypeVar("CapabilityT", bound=Capability)
+#: Real seconds that tasks beside an instance get to clean up.
+_CANCEL_GRACE = 5.0
 Elsewhere = Callable[[AgentId, str, tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
 
 
@@ -64,6 +66,9 @@ class Lifecycle:
         self._calls: list[Frame] = []
         self._stirred: asyncio.Event | None = None
         self.tracked = TrackedWork()
+        #: Called whenever a job, tracked work or a ``keep_alive`` begins.
+        self.on_work: tuple[Callable[[], None], ...] = ()
+        self._beside: set[asyncio.Task[None]] | None = None
         self._loop = asyncio.get_running_loop()
         scope = Scope(self, HOST)
         self.jobs = scope.jobs
@@ -75,6 +80,7 @@ class Lifecycle:
             emit=self.emit,
             handlers=self._handler,
             serving_since=given.serving_since,
+            began=self._work_began,
         )
         self.alarm = Alarm(
             self.session,
@@ -119,6 +125,7 @@ class Lifecycle:
     async def keep_alive(self) -> AsyncIterator[None]:
         """Don't evict the instance while the block runs."""
         self._holds += 1
+        self._work_began()
         try:
             yield
         finally:
@@ -132,6 +139,7 @@ class Lifecycle:
             return False
         running = self.session.row.running
         self.tracked.add(task, self.session.table.get(running) if running else None, work, self)
+        self._work_began()
         return True
 
     def spawn_work(self, coroutine: Coroutine[Any, Any, T], label: str) -> asyncio.Task[T]:
@@ -144,7 +152,38 @@ class Lifecycle:
 
         task = self._loop.create_task(run(), name=work.label, context=context.outside())
         self.tracked.add(task, None, work, self)
+        self._work_began()
         return task
+
+    def spawn_beside(self, coroutine: Coroutine[Any, Any, None], label: str) -> asyncio.Task[None]:
+        """See ``Scope.spawn_beside``."""
+
+        async def run() -> None:
+            with self._entered():
+                await coroutine
+
+        name = f"{label} of {self.session.agent}"
+        task = self._loop.create_task(run(), name=name, context=context.outside())
+        self._beside = self._beside or set()
+        self._beside.add(task)
+        task.add_done_callback(self._beside_ended)
+        return task
+
+    def _beside_ended(self, task: asyncio.Task[None]) -> None:
+        if self._beside is not None:
+            self._beside.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("%s failed", task.get_name(), exc_info=error)
+
+    async def end_beside(self) -> None:
+        """End the tasks beside the instance, those that their clean-up starts included."""
+        while self._beside:
+            for task in self._beside:
+                task.cancel()
+            _, stuck = await asyncio.wait(self._beside, timeout=_CANCEL_GRACE)
+            for task in stuck:
+                logger.error("%s did not stop when it was cancelled", task.get_name())
+                self._beside.discard(task)
 
     def emit(self, channel: str, event_type: str, payload: dict[str, Any]) -> None:
         """See ``Scope.emit``."""
@@ -268,15 +307,21 @@ class Lifecycle:
         """Nothing is under way, though a ``keep_alive`` may hold it."""
         return self.alarm_task is None and not (self._calls or self.tracked)
 
-    @property
-    def is_working(self) -> bool:
-        """Anything but calls is under way."""
-        return self.alarm_task is not None or bool(self.tracked or self._holds)
+    def is_working(self, *, besides: str = "") -> bool:
+        """See ``Scope.is_working``."""
+        if self.tracked or self._holds:
+            return True
+        running = self.session.row.running
+        return self.alarm_task is not None and running is not None and running != besides
+
+    def _work_began(self) -> None:
+        for told in self.on_work:
+            told()
 
     @property
     def is_unused(self) -> bool:
-        """Nothing but the alarm is under way."""
-        return not (self._calls or self._holds or self.tracked)
+        """Nothing but the alarm is under way, and nothing has to be taken down first."""
+        return not (self._calls or self._holds or self.tracked or self._beside)
 
     @property
     def has_evict_hooks(self) -> bool:
@@ -301,6 +346,7 @@ class Lifecycle:
         with self._entered():
             for capability in self._capabilities.values():
                 await self._guarded("on_evict", capability.on_evict)
+        await self.end_beside()
         if self.session.gone is None:
             await self.session.commit(Batch(), release=True).wait()
 
@@ -316,7 +362,7 @@ class Lifecycle:
     def abandon(self, reason: str) -> None:
         """Take the right to write away, at once."""
         self.session.gone = reason
-        for task in self.tracked:
+        for task in (*self.tracked, *(self._beside or ())):
             task.cancel()
         if self.alarm_task is not None and self.alarm_task is not asyncio.current_task():
             self.alarm_task.cancel()
@@ -391,6 +437,7 @@ class Lifecycle:
         with self._entered():
             for capability in self._capabilities.values():
                 await self._destroy_capability(capability)
+        await self.end_beside()
         await session.settle()
         await session.store.drop_sql(session.lease)
         session.table.apply({row.id: None for row in session.table})

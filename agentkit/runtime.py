@@ -239,6 +239,7 @@ class Runtime:
         for task in await self._tasks.cancel(_CANCEL_GRACE):
             logger.error("%s did not stop when it was cancelled; it can't write any more", task.get_name())
         for lifecycle in list(hosting.live.values()):
+            await lifecycle.end_beside()
             with contextlib.suppress(AgentKitError):
                 await lifecycle.session.settle()
             lifecycle.abandon("the runtime was closed")
@@ -267,6 +268,8 @@ class Runtime:
         for lifecycle in hosting.live.values():
             lifecycle.abandon("the process crashed")
         await self._tasks.cancel(_CANCEL_GRACE)
+        for lifecycle in hosting.live.values():
+            await lifecycle.end_beside()
 
     # --- what users call
 

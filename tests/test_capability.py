@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from agentkit import Agent, Capability, DurableObject, Job, JobContext, Lifecycle, RescheduleAt
-from agentkit.errors import CapabilityError, ConfigurationError
+from agentkit.errors import AgentGoneError, CapabilityError, ConfigurationError
 from agentkit.host import AgentContext
 from agentkit.testing import ManualRuntime
 from tests.jobs.worker import Script, Start, Worker, at, history
@@ -213,7 +214,7 @@ async def test_spawned_work_belongs_to_nothing_under_way(manual_runtime: Start) 
         scope = host.meter.lifecycle
         async with scope.transaction():
             task = scope.spawn_work(work(host), "reading")
-        return host, scope.is_working, task
+        return host, scope.is_working(), task
 
     host, was_working, task = await runtime.get(Plain, "ada").use(scenario)
     await runtime.advance(250)
@@ -222,6 +223,94 @@ async def test_spawned_work_belongs_to_nothing_under_way(manual_runtime: Start) 
 
     assert (was_working, same is host, await task, seen) == (True, True, "done", [False])
     assert await runtime.get(Plain, "ada").use(lambda host: host.lifecycle.storage.get("done")) == 1
+
+
+@pytest.mark.parametrize("end", ["evict", "close", "crash"])
+async def test_task_beside_an_instance_ends_with_it(tmp_path: Path, end: str) -> None:
+    """It keeps nothing awake; it may still write while it cleans up, but not after a crash."""
+    cleaned: list[str] = []
+
+    async def beside(host: Plain) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            try:
+                await host.lifecycle.storage.put("left", 1)
+                cleaned.append("written")
+            except AgentGoneError:
+                cleaned.append("gone")
+
+    async def scenario(host: Plain) -> bool:
+        _ = host.meter.lifecycle.spawn_beside(beside(host), "watch")
+        await asyncio.sleep(0)
+        return host.meter.lifecycle.is_working()
+
+    async with ManualRuntime(Plain, store=f"sqlite:///{tmp_path}/agents.db") as runtime:
+        was_working = await runtime.get(Plain, "ada").use(scenario)
+        if end == "evict":
+            await runtime.advance(71)
+        else:
+            await getattr(runtime, end)()
+        after = list(cleaned)
+        await runtime.start()
+        left = await runtime.get(Plain, "ada").use(lambda host: host.lifecycle.storage.get("left"))
+
+    assert (was_working, after, left) == ((False, ["gone"], None) if end == "crash" else (False, ["written"], 1))
+
+
+async def test_capability_hears_when_work_begins(manual_runtime: Start) -> None:
+    """Jobs, tracked work and ``keep_alive`` count, calls don't, and one job may be left out."""
+    heard: list[tuple[bool, bool]] = []
+
+    class Listening(Meter):
+        async def on_job(self, context: JobContext) -> None:
+            self.told()
+
+        async def on_start(self) -> None:
+            self.lifecycle.on_work(self.told)
+
+        def told(self) -> None:
+            heard.append((self.lifecycle.is_working(), self.lifecycle.is_working(besides="tend")))
+
+    class Host(Plain):
+        def __init__(self, context: AgentContext) -> None:
+            DurableObject.__init__(self, context)
+            self.lifecycle = Lifecycle(self)
+            self.meter = self.lifecycle.use(Listening())
+
+    async def hold(host: Host) -> None:
+        async with host.lifecycle.keep_alive():
+            pass
+
+    runtime = await manual_runtime(Host)
+    ada = runtime.get(Host, "ada")
+
+    await ada.use(lambda host: host.meter.lifecycle.jobs.push("tend", after=10, id="tend"))
+    await ada.use(lambda host: host.meter.lifecycle.jobs.push("other", after=20))
+    before = list(heard)
+    await runtime.advance(30)
+    await ada.use(hold)
+
+    assert before == []
+    assert heard == [(True, False), (True, False), (True, True), (True, True), (True, True)]
+
+
+async def test_what_is_done_apart_outlives_a_transaction(manual_runtime: Start) -> None:
+    """A block that fails takes back its own changes, not those; outside of a block nothing is different."""
+    runtime = await manual_runtime(Plain)
+
+    async def scenario(host: Plain) -> tuple[Any, ...]:
+        scope = host.meter.lifecycle
+        try:
+            async with scope.transaction():
+                await scope.storage.put("inside", 1)
+                await scope.apart(scope.storage.put("apart", 1))
+                raise LookupError
+        except LookupError:
+            await scope.apart(scope.storage.put("outside", 1))
+        return await scope.storage.get("inside"), await scope.storage.get("apart"), await scope.storage.get("outside")
+
+    assert await runtime.get(Plain, "ada").use(scenario) == (None, 1, 1)
 
 
 async def test_what_stands_in_is_found_by_kind() -> None:

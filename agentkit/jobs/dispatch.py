@@ -60,7 +60,17 @@ class RunResult:
 class Dispatcher:
     """Runs the jobs of one agent, one at a time."""
 
-    __slots__ = ("_alive", "_clock", "_emit", "_handlers", "_options", "_serving_since", "_session", "is_stopped")
+    __slots__ = (
+        "_alive",
+        "_began",
+        "_clock",
+        "_emit",
+        "_handlers",
+        "_options",
+        "_serving_since",
+        "_session",
+        "is_stopped",
+    )
 
     def __init__(
         self,
@@ -71,8 +81,10 @@ class Dispatcher:
         emit: Emit,
         handlers: Callable[[str], Handler | None],
         serving_since: datetime,
+        began: Callable[[], None],
     ) -> None:
         self._session = session
+        self._began = began
         self._clock = clock
         self._options = options
         self._emit = emit
@@ -166,6 +178,7 @@ class Dispatcher:
         hung = self.hung_timeout(job)
         slow = self._clock.call_at(started_ms + hung // _MILLISECOND, lambda: self._report_slow(job, hung))
         assert self._session.host is not None
+        self._began()
         try:
             with context.entered(self._session.host, work=work):
                 if job.timeout is not None:
