@@ -18,6 +18,7 @@ from agentkit.sandbox.spec import SandboxSpec
 MANAGED = "agentkit.managed"  # "1"
 STORE = "agentkit.store"  # id of the store whose agent it belongs to
 AGENT = "agentkit.agent"  # Class/name
+SANDBOX = "agentkit.sandbox"  # id of the agent's capability
 INSTANCE = "agentkit.instance"  # id of one container
 SPEC = "agentkit.spec"  # fingerprint of the spec
 SNAPSHOT = "agentkit.snapshot"  # id of a saved one; on an instance, what it was started from
