@@ -2,6 +2,7 @@
 
 from agentkit.testing.event_recorder import EventRecorder
 from agentkit.testing.fake_clock import FakeClock
+from agentkit.testing.in_memory_engine import InMemoryEngine, InMemoryProcess
 from agentkit.testing.manual_runtime import ManualRuntime
 
-__all__ = ["EventRecorder", "FakeClock", "ManualRuntime"]
+__all__ = ["EventRecorder", "FakeClock", "InMemoryEngine", "InMemoryProcess", "ManualRuntime"]

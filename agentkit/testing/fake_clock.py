@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime, timedelta
 from itertools import count
 
 from agentkit import context
-from agentkit.clock import Duration, Timer, duration_of, from_ms, to_ms
+from agentkit.clock import Clock, Duration, Timer, duration_of, from_ms, to_ms
 
 
 class FakeTimer:
@@ -67,6 +68,18 @@ class FakeClock:
         woken = asyncio.Event()
         wake_ms = self._now_ms + -(-wait // timedelta(milliseconds=1))
         timer = self._add(FakeTimer(wake_ms, woken.set, is_elapsed=True))
+        try:
+            with self.resting():
+                await woken.wait()
+        finally:
+            timer.cancel()
+
+    @contextmanager
+    def resting(self) -> Iterator[None]:
+        """Mark the running task as one that waits for what only time, or another task, brings about.
+
+        Without it ``ManualRuntime.advance`` takes a job that waits for real input and output, and the clock stands.
+        """
         task = asyncio.current_task()
         works = [frame.work for frame in context.frames() if frame.work is not None]
         for work in works:
@@ -74,9 +87,8 @@ class FakeClock:
         if task is not None:
             self.sleepers.add(task)
         try:
-            await woken.wait()
+            yield
         finally:
-            timer.cancel()
             for work in works:
                 work.sleeping -= 1
                 if work.abandoned:
@@ -122,3 +134,8 @@ class FakeClock:
             timer.moment_ms += step_ms if timer.is_elapsed else 0
         self._timers = [(timer.moment_ms, number, timer) for _, number, timer in self._timers]
         heapq.heapify(self._timers)
+
+
+def resting(clock: Clock) -> AbstractContextManager[None]:
+    """Return ``FakeClock.resting()``; for other clocks, whose time passes anyway, a block that does nothing."""
+    return clock.resting() if isinstance(clock, FakeClock) else nullcontext()
