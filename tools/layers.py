@@ -56,8 +56,10 @@ DOORS = {
     "pydantic": ("*",),
     "pytest": ("testing/*",),
     "pytest_asyncio": ("testing/*",),
+    "requests": ("sandbox/docker_*.py",),
     "starlette": ("server/*",),
     "typing_extensions": ("agent.py",),
+    "urllib3": ("sandbox/docker_*.py",),
     "uvicorn": ("server/*",),
 }
 
