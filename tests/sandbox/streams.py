@@ -33,6 +33,13 @@ class Peer:
         """Return all that comes until the other side ends."""
         return await asyncio.wait_for(self.reader.read(), 20)
 
+    async def last(self) -> bytes:
+        """Return all that comes until the other side ends or breaks off."""
+        try:
+            return await self.rest()
+        except ConnectionResetError:
+            return b""
+
     async def close(self) -> None:
         """Close both ways."""
         self.writer.close()
