@@ -1,0 +1,252 @@
+"""A running instance as seen through the runner inside it: ``Guest`` over one held channel."""
+
+from __future__ import annotations
+
+import asyncio
+import codecs
+import contextlib
+import json
+import logging
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
+from datetime import timedelta
+
+from agentkit.errors import SandboxConnectionError, UnsupportedByEngineError
+from agentkit.sandbox.channel import Channel
+from agentkit.sandbox.command import Command, Exit, Output, Stderr, Stdout
+from agentkit.sandbox.guest import FileInfo
+from agentkit.sandbox.inside import frames
+from agentkit.sandbox.runner_bundle import RunnerSettings, runner_bundle, runner_command
+from agentkit.sandbox.runner_link import LinkCall, Patience, Reply, RunnerLink
+
+logger = logging.getLogger(__name__)
+
+#: What an engine opens a channel to.
+RUNNER = runner_command()
+#: How long a runner may take until it says that it is there, in seconds; Python starts slowly on a busy machine.
+_START = 60.0
+
+
+async def open_runner(
+    channel: Channel,
+    settings: RunnerSettings,
+    *,
+    patience: Patience | None = None,
+    is_paused: Callable[[], Awaitable[bool]] | None = None,
+) -> RunnerGuest | None:
+    """Bring the runner to life at the other end of a channel to ``RUNNER``.
+
+    Args:
+        channel: Closed if this fails or returns None.
+        settings: What the runner is told.
+        patience: How long it may be silent.
+        is_paused: Tells whether silence is due to the engine, which holds the instance still to save it.
+
+    Returns:
+        None if the instance has no Python of 3.8 or newer.
+
+    Raises:
+        SandboxConnectionError: The channel ended, or something else speaks there.
+    """
+    try:
+        async with asyncio.timeout(_START):
+            await channel.write(runner_bundle(settings, secrets.token_hex(4)))
+            decoder = await _hear(channel)
+    except TimeoutError:
+        await channel.close()
+        raise SandboxConnectionError(f"the runner inside the sandbox said nothing for {_START:g} s") from None
+    except BaseException:
+        await channel.close()
+        raise
+    if decoder is None:
+        await channel.close()
+        return None
+    link = RunnerLink(channel, patience or Patience(), is_paused)
+    link.start(decoder)
+    return RunnerGuest(link)
+
+
+async def _hear(channel: Channel) -> frames.Decoder | None:
+    """Wait for the runner's first words; None if there is no Python."""
+    heard = b""
+    while len(heard) < len(frames.MAGIC) and heard != frames.NO_PYTHON:
+        data = await channel.read()
+        heard += data
+        if not data or not (frames.MAGIC.startswith(heard[: len(frames.MAGIC)]) or frames.NO_PYTHON.startswith(heard)):
+            said = (heard.decode(errors="replace") + channel.errors()).strip()[-500:]
+            raise SandboxConnectionError(f"the runner inside the sandbox didn't start: {said or 'it said nothing'}")
+    if heard == frames.NO_PYTHON:
+        return None
+    decoder = frames.Decoder()
+    decoder.keep(heard[len(frames.MAGIC) :])
+    return decoder
+
+
+class RunnerGuest:
+    """See ``Guest``: everything, as the sandbox's user."""
+
+    def __init__(self, link: RunnerLink) -> None:
+        self._link = link
+
+    @property
+    def is_open(self) -> bool:
+        """See ``Guest``."""
+        return self._link.is_open
+
+    async def run(self, command: Command) -> AsyncGenerator[Output, None]:
+        """See ``Guest``."""
+        if command.user is not None:
+            raise UnsupportedByEngineError("runner", "another user", "let the engine's own exec run it")
+        timeout = None if command.timeout is None else command.timeout.total_seconds()
+        async with (
+            self._link.call(
+                "run",
+                argv=command.argv,
+                cwd=command.cwd,
+                env=dict(command.env),
+                timeout=timeout,
+                merge_stderr=command.merge_stderr,
+                has_input=bool(command.stdin),
+            ) as call,
+            _feeding(call, command.stdin),
+        ):
+            async for output in self._outputs(call, timeout):
+                yield output
+
+    async def _outputs(self, call: LinkCall, timeout: float | None) -> AsyncIterator[Output]:
+        decoders = {frames.OUTPUT: _decoder(), frames.ERRORS: _decoder()}
+        received = {frames.OUTPUT: 0, frames.ERRORS: 0}
+        deadline = None if timeout is None else asyncio.get_running_loop().time() + timeout
+        while True:
+            kind, data = await self._next(call, deadline)
+            if kind == frames.END:
+                break
+            received[kind] += len(data)
+            yield _piece(kind, data, decoders[kind].decode(data))
+        call.check_received(*received.values())
+        for kind, decoder in decoders.items():
+            if rest := decoder.decode(b"", final=True):
+                yield _piece(kind, b"", rest)
+        assert call.reply is not None
+        yield _exit(call.reply)
+
+    async def _next(self, call: LinkCall, deadline: float | None) -> tuple[int, bytes]:
+        """Return the next frame of a command, which the runner itself ends at its deadline."""
+        if deadline is None:
+            return await call.next()
+        overdue = self._link.patience.overdue
+        try:
+            # Whoever takes the output late finds the end late: it has this long from when it asks.
+            async with asyncio.timeout(max(deadline - asyncio.get_running_loop().time(), 0) + overdue):
+                return await call.next()
+        except TimeoutError:
+            self._link.end(f"a command didn't end within {overdue:g} s of its time limit")
+            self._link.check()
+            raise
+
+    async def touch(self) -> None:
+        """See ``Guest``."""
+        await self._link.ask("touch")
+
+    async def set_inactivity(self, timeout: timedelta) -> None:
+        """See ``Guest``."""
+        await self._link.ask("set_inactivity", seconds=timeout.total_seconds())
+
+    async def read(self, path: str) -> AsyncGenerator[bytes, None]:
+        """See ``Guest``."""
+        async with self._link.call("read", path=path) as call:
+            async for data in call.output():
+                yield data
+
+    async def write(self, path: str, content: AsyncIterable[bytes], *, mode: int | None = None) -> None:
+        """See ``Guest``."""
+        async with self._link.call("write", path=path, mode=mode) as call:
+            await _send_all(call, content)
+
+    async def entries(self, path: str) -> list[FileInfo]:
+        """See ``Guest``."""
+        return [entry async for entry in self._listed("entries", path)]
+
+    async def walk(self, path: str) -> AsyncGenerator[FileInfo, None]:
+        """See ``Guest``."""
+        async for entry in self._listed("walk", path):
+            yield entry
+
+    async def _listed(self, op: str, path: str) -> AsyncGenerator[FileInfo, None]:
+        """Yield what comes as lines of JSON, each a list of files."""
+        rest = b""
+        async with self._link.call(op, path=path) as call:
+            async for data in call.output():
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    for entry in json.loads(line):
+                        yield FileInfo(**entry)
+
+    async def stat(self, path: str) -> FileInfo | None:
+        """See ``Guest``."""
+        entry = (await self._link.ask("stat", path=path))["file"]
+        return None if entry is None else FileInfo(**entry)
+
+    async def mkdir(self, path: str) -> None:
+        """See ``Guest``."""
+        await self._link.ask("mkdir", path=path)
+
+    async def move(self, source: str, target: str) -> None:
+        """See ``Guest``."""
+        await self._link.ask("move", source=source, target=target)
+
+    async def remove(self, path: str) -> bool:
+        """See ``Guest``."""
+        return bool((await self._link.ask("remove", path=path))["was_there"])
+
+    async def close(self) -> None:
+        """See ``Guest``."""
+        await self._link.close()
+
+
+@contextlib.asynccontextmanager
+async def _feeding(call: LinkCall, stdin: bytes) -> AsyncIterator[None]:
+    """Send a command's input while its output is read: it may print before it has read all."""
+    if not stdin:
+        yield
+        return
+
+    async def feed() -> None:
+        with contextlib.suppress(SandboxConnectionError):
+            await call.send(stdin)
+            call.end_input()
+
+    task = asyncio.create_task(feed())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _send_all(call: LinkCall, content: AsyncIterable[bytes]) -> Reply:
+    async for data in content:
+        await call.send(data)
+        if call.reply is not None:
+            break
+    call.end_input()
+    return await call.result()
+
+
+def _decoder() -> codecs.IncrementalDecoder:
+    return codecs.getincrementaldecoder("utf-8")(errors="replace")
+
+
+def _piece(kind: int, data: bytes, text: str) -> Stdout | Stderr:
+    return Stdout(data, text) if kind == frames.OUTPUT else Stderr(data, text)
+
+
+def _exit(reply: Reply) -> Exit:
+    if reply["left"]:
+        logger.warning("%d processes of a command that was ended are stuck and still there", reply["left"])
+    return Exit(
+        exit_code=reply["exit_code"],
+        timed_out=reply["timed_out"],
+        out_of_memory=reply["out_of_memory"],
+        duration=timedelta(seconds=reply["duration"]),
+    )
