@@ -29,6 +29,7 @@ class Activity:
         return {}
 
     def _write(self, name: str, content: bytes) -> None:
+        os.makedirs(self._directory, mode=0o700, exist_ok=True)
         path = os.path.join(self._directory, name)
         # Whoever reads meanwhile finds the old number or the new one, never half of it.
         with open(path + ".new", "wb") as file:
