@@ -1,49 +1,38 @@
-"""A program inside a container: its input and output over one upgraded connection to the engine."""
+"""Programs inside a container, each over one upgraded connection to the engine."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
 from agentkit.errors import SandboxConnectionError
 from agentkit.sandbox.docker_connection import BUFFER, DockerStream
 
-STDOUT = 1
-STDERR = 2
+STDOUT: Literal[1] = 1
+STDERR: Literal[2] = 2
 _HEADER = 8
 #: Of its standard error only so much is kept, for messages.
 _LAST_ERRORS = 8 << 10
 
 
-class DockerChannel:
-    """See ``Channel``; beside it, ``piece`` tells its two outputs apart, and ``exit_code`` tells how it ended."""
+class DockerProgram:
+    """See ``OneOff``."""
 
     def __init__(self, stream: DockerStream, ask_exit_code: Callable[[], Awaitable[int]]) -> None:
         self._stream = stream
         self._ask_exit_code = ask_exit_code
-        self._kind = STDOUT
+        self._kind: Literal[1, 2] = STDOUT
         self._left = 0
-        self._errors = b""
 
-    async def read(self) -> bytes:
-        """See ``Channel``."""
-        while piece := await self.piece():
-            if piece[0] == STDOUT:
-                return piece[1]
-        return b""
-
-    async def piece(self) -> tuple[int, bytes] | None:
-        """Return what it wrote next, as ``STDOUT`` or ``STDERR`` and the bytes, or None at the end.
+    async def read(self) -> tuple[Literal[1, 2], bytes] | None:
+        """See ``OneOff``.
 
         Raises:
             SandboxConnectionError: The connection broke in the middle of something.
         """
         data = await self._data()
-        if not data:
-            return None
-        if self._kind == STDERR:
-            self._errors = (self._errors + data)[-_LAST_ERRORS:]
-        return self._kind, data
+        return (self._kind, data) if data else None
 
     async def _data(self) -> bytes:
         """Return the next bytes of the frame under way, or of the next one that isn't empty; nothing at the end."""
@@ -51,7 +40,8 @@ class DockerChannel:
         try:
             while not self._left:
                 header = await reader.readexactly(_HEADER)
-                self._kind, self._left = header[0], int.from_bytes(header[4:])
+                self._kind = STDERR if header[0] == STDERR else STDOUT
+                self._left = int.from_bytes(header[4:])
             data = await reader.read(min(self._left, BUFFER))
         except asyncio.IncompleteReadError as error:
             if not error.partial:
@@ -65,7 +55,7 @@ class DockerChannel:
         return data
 
     async def write(self, data: bytes) -> None:
-        """See ``Channel``."""
+        """See ``OneOff``."""
         if self._stream.writer.is_closing():
             raise SandboxConnectionError("the connection to a program in the sandbox is closed")
         try:
@@ -74,18 +64,43 @@ class DockerChannel:
         except OSError as error:
             raise SandboxConnectionError(f"the connection to a program in the sandbox broke: {error}") from error
 
-    def end(self) -> None:
-        """Let it see the end of its input, and go on reading."""
+    async def end(self) -> None:
+        """See ``OneOff``."""
         if self._stream.writer.can_write_eof():
             self._stream.writer.write_eof()
 
     async def exit_code(self) -> int:
-        """Return how it ended, as a shell shows it; call it at the end of its output."""
+        """See ``OneOff``."""
         return await self._ask_exit_code()
 
     async def close(self) -> None:
-        """See ``Channel``."""
+        """See ``OneOff``."""
         await self._stream.close()
+
+
+class DockerChannel:
+    """See ``Channel``: a program whose errors are only for messages."""
+
+    def __init__(self, program: DockerProgram) -> None:
+        self._program = program
+        self._errors = b""
+
+    async def read(self) -> bytes:
+        """See ``Channel``."""
+        while (piece := await self._program.read()) is not None:
+            kind, data = piece
+            if kind == STDOUT:
+                return data
+            self._errors = (self._errors + data)[-_LAST_ERRORS:]
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        """See ``Channel``."""
+        await self._program.write(data)
+
+    async def close(self) -> None:
+        """See ``Channel``."""
+        await self._program.close()
 
     def errors(self) -> str:
         """See ``Channel``."""

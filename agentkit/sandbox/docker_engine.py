@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from agentkit.clock import Clock, SystemClock
-from agentkit.errors import EngineUnavailableError, NameInUseError, SandboxStoppedError
+from agentkit.errors import EngineUnavailableError, ImageError, NameInUseError, SandboxStoppedError
 from agentkit.sandbox import docker_images, docker_instances
-from agentkit.sandbox.docker_channel import DockerChannel
+from agentkit.sandbox.docker_channel import DockerChannel, DockerProgram
 from agentkit.sandbox.docker_client import DockerClient, DockerThreads
 from agentkit.sandbox.docker_connection import request
+from agentkit.sandbox.docker_plan import ENVIRONMENT, environment_of
 from agentkit.sandbox.engine import Feature, Instance, InstancePlan, OnProgress, PullProgress, SavedImage
 from agentkit.sandbox.guest import Guest
+from agentkit.sandbox.runner_bundle import RunnerSettings
+from agentkit.sandbox.runner_guest import RUNNER, open_runner
 
 if TYPE_CHECKING:
     from docker.tls import TLSConfig
@@ -150,18 +153,21 @@ class DockerEngine:
             await stream.close()
 
     async def enter(self, name: str, plan: InstancePlan) -> Guest:
-        """See ``SandboxEngine``."""
-        raise NotImplementedError
+        """See ``SandboxEngine``; what the entrypoint waits for is written too."""
+        channel = DockerChannel(await self.open(name, RUNNER))
+        guest = await open_runner(channel, RunnerSettings(env=plan.env), is_paused=partial(self._is_paused, name))
+        if guest is None:
+            raise ImageError(plan.spec.image_reference, "it has no Python of 3.8 or newer")
+        try:
+            await _hand_over(guest, plan)
+        except BaseException:
+            await guest.close()
+            raise
+        return guest
 
     async def open(
-        self,
-        name: str,
-        argv: Sequence[str],
-        *,
-        user: str | None = None,
-        env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
-    ) -> DockerChannel:
+        self, name: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None, user: str | None = None
+    ) -> DockerProgram:
         """Start a program in a running instance, as the engine does it, and return the way to it.
 
         Raises:
@@ -170,15 +176,17 @@ class DockerEngine:
         """
 
         def create(client: DockerClient) -> str:
-            made = client.quick.exec_create(
-                name, list(argv), stdin=True, user=user or "", environment=dict(env or {}), workdir=cwd
-            )
+            variables, who = dict(env or {}), user or ""
+            made = client.quick.exec_create(name, list(argv), stdin=True, environment=variables, user=who, workdir="/")
             return str(made["Id"])
 
         id = await self._threads.quick(create)
         path = await self._path(f"/exec/{id}/start")
         stream = await request(self._client.address, path, {"Detach": False, "Tty": False})
-        return DockerChannel(stream, partial(self._exit_code, id))
+        return DockerProgram(stream, partial(self._exit_code, id))
+
+    async def _is_paused(self, name: str) -> bool:
+        return await self._threads.quick(docker_instances.is_paused, name)
 
     async def _exit_code(self, id: str) -> int:
         while True:
@@ -217,6 +225,18 @@ class DockerEngine:
     async def _path(self, path: str) -> str:
         version = await self._threads.quick(lambda client: client.quick.api_version)
         return f"/v{version}{path}"
+
+
+async def _hand_over(guest: Guest, plan: InstancePlan) -> None:
+    """Tell the watchdog what it isn't told at its start: what may change, and what must not be in any image (T11)."""
+    await guest.set_inactivity(plan.inactivity)
+    await guest.touch()
+    if plan.spec.entrypoint is not None and await guest.stat(ENVIRONMENT) is None:
+        await guest.write(ENVIRONMENT, _pieces(environment_of(plan)), mode=0o600)
+
+
+async def _pieces(content: bytes) -> AsyncIterator[bytes]:
+    yield content
 
 
 def _remove_instance(client: DockerClient, made: Instance) -> None:

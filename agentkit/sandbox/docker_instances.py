@@ -116,12 +116,10 @@ def instances(client: DockerClient) -> list[Instance]:
     return [_instance(one) for one in found if one is not None and one["State"]["Status"] not in _BEING_REMOVED]
 
 
-def image_of(client: DockerClient, name: str) -> str:
-    """Return the id of the image that a running container was made from."""
+def is_paused(client: DockerClient, name: str) -> bool:
+    """Tell whether a container stands still, so that a snapshot can be made of it."""
     found = _inspect(client, name)
-    if found is None or not _is_running(found):
-        raise SandboxStoppedError("gone" if found is None else "stopped")
-    return str(found["Image"])
+    return found is not None and bool(found["State"]["Paused"])
 
 
 def remove_volume(client: DockerClient, name: str, store: str) -> bool:

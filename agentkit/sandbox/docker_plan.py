@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import shlex
 import tarfile
 from collections.abc import Iterable, Mapping
 from datetime import datetime, timedelta
@@ -16,6 +17,7 @@ from agentkit.sandbox.spec import WORKSPACE, SandboxSpec
 
 #: Where the watchdog, the runner and the owner leave each other notes; in memory, empty after each start.
 NOTES = "/run/agentkit"
+ENVIRONMENT = f"{NOTES}/environment"
 #: The repository of tags that say what is a snapshot.
 SNAPSHOTS = "agentkit/snapshot"
 #: Tags that hold on to a deleted snapshot while containers of it are there, and to an import under way.
@@ -68,6 +70,12 @@ def main_process(plan: InstancePlan) -> list[str]:
     lifetime = duration_of(plan.spec.max_lifetime, "max_lifetime")
     seconds = [str(whole_seconds(plan.inactivity)), str(whole_seconds(lifetime))]
     return ["sh", "-c", script, "agentkit", NOTES, *seconds, *(plan.spec.entrypoint or ())]
+
+
+def environment_of(plan: InstancePlan) -> bytes:
+    """Return the file that the entrypoint's shell reads its variables from."""
+    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in plan.env.items()]
+    return "".join(lines).encode()
 
 
 def whole_seconds(duration: timedelta) -> int:
