@@ -80,6 +80,11 @@ class Scope:
         return self._lifecycle.session.is_starting
 
     @property
+    def is_gone(self) -> bool:
+        """The instance was evicted, destroyed or lost: it can't write any more."""
+        return self._lifecycle.session.gone is not None
+
+    @property
     def is_in_transaction(self) -> bool:
         """The running code belongs to an open ``transaction()`` of the agent."""
         return self._lifecycle.session.is_in_transaction

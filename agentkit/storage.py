@@ -21,6 +21,11 @@ class Storage:
         self._scope = scope
         self._max_value_bytes = max_value_bytes
 
+    @property
+    def max_value_bytes(self) -> int:
+        """Size that a value may have, as JSON."""
+        return self._max_value_bytes
+
     async def get(self, key: str, default: Any = None) -> Any:
         """Return a value, or ``default`` if there is none."""
         text = await self._session.value(self._scope, _key(key))

@@ -420,3 +420,17 @@ async def test_ids_of_a_capability_are_unique_and_grow(manual_runtime: Start) ->
     made = await runtime.get(Plain, "ada").use(make)
 
     assert made == sorted(set(made))
+
+
+async def test_capability_finds_out_that_its_instance_is_gone(manual_runtime: Start) -> None:
+    """So that what waits in memory can end."""
+    runtime = await manual_runtime(Plain)
+
+    async def scope(host: Plain) -> Any:
+        return host.meter.lifecycle
+
+    old = await runtime.get(Plain, "ada").use(scope)
+    before = old.is_gone
+    await runtime.crash()
+
+    assert (before, old.is_gone) == (False, True)

@@ -1,0 +1,122 @@
+"""Gets the next answer of a model: what is sent, and what is done where none comes (SPEC 13.5)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Final
+
+from agentkit.errors import ContextOverflowError, ModelError
+from agentkit.harness.asking import ask
+from agentkit.harness.forms import spec_of
+from agentkit.harness.messages import Usage
+from agentkit.harness.model import ChatModel, ChatRequest, Reply
+from agentkit.harness.parts import Parts
+from agentkit.harness.records import RunRecord
+from agentkit.harness.signals import Stop, until_first
+from agentkit.harness.tools import Tool
+from agentkit.harness.transcript import Transcript
+from agentkit.prompts import load_prompt
+from agentkit.retry import RetryPolicy
+
+logger = logging.getLogger(__name__)
+
+RETRY: Final = RetryPolicy(max_attempts=6, base_delay=1.0, max_delay=60.0)
+#: A server that asks for a longer wait gets it, but the agent doesn't wait.
+LONGEST_PAUSE: Final = timedelta(seconds=60)
+#: One that asks for more than this is as good as gone.
+LONGEST_WAIT: Final = timedelta(days=1)
+_MILLISECOND: Final = timedelta(milliseconds=1)
+#: JSON may take six bytes for a character.
+_BYTES: Final = 7
+
+
+class Postponed(Exception):  # noqa: N818  # control flow: the run is left until then
+    """A server asks for a longer wait than anybody sits through.
+
+    Attributes:
+        until_ms: When to ask it again.
+    """
+
+    def __init__(self, until_ms: int) -> None:
+        self.until_ms = until_ms
+        super().__init__()
+
+
+class Answering:
+    """Asks for the answers of one run."""
+
+    def __init__(self, parts: Parts, run: RunRecord, transcript: Transcript, stop: Stop) -> None:
+        self._parts = parts
+        self._run = run
+        self._transcript = transcript
+        self._stop = stop
+
+    async def answer(self, model: ChatModel, tools: Mapping[str, Tool], usage: list[Usage]) -> Reply | None:
+        """Return the next answer; None if the run is to end before there is one.
+
+        Args:
+            model: Is asked, again and again where that may help.
+            tools: What it may call.
+            usage: What each model call took is added here.
+
+        Raises:
+            ModelError: There will be none.
+            Postponed: Not now.
+        """
+        while not self._stop.is_asked:
+            asked = await ask(
+                model,
+                self._request(tools),
+                clock=self._parts.lifecycle.clock,
+                stop=self._stop,
+                live=self._parts.live,
+                longest=self._parts.lifecycle.storage.max_value_bytes // _BYTES,
+            )
+            if asked.reply is not None or asked.usage.tokens:
+                usage.append(asked.usage)
+            if asked.reply is not None:
+                return asked.reply
+            if asked.error is not None:
+                await self._recover(asked.error)
+        return None
+
+    def _request(self, tools: Mapping[str, Tool]) -> ChatRequest:
+        instructions, form = self._parts.instructions, self._run.output
+        if form is not None:
+            told = load_prompt("harness_output").fill(schema=json.dumps(form["schema"], ensure_ascii=False))
+            instructions = f"{instructions}\n\n{told}".strip()
+        return ChatRequest(
+            instructions=instructions,
+            messages=self._transcript.messages(),
+            tools=tuple(tool.spec for tool in tools.values()),
+            output=spec_of(form),
+            max_tokens=self._parts.max_tokens,
+            answers=self._transcript.head.answers,
+        )
+
+    async def _recover(self, error: ModelError) -> None:
+        """Do what may make the next try succeed.
+
+        Raises:
+            ModelError: Nothing does.
+            Postponed: Only a long wait does.
+        """
+        if isinstance(error, ContextOverflowError) or not error.is_passing:
+            raise error
+        self._run.failures += 1
+        if self._run.failures >= RETRY.attempts():
+            raise ModelError(f"{error}, {self._run.failures} times in a row")
+        wait = max(RETRY.wait(self._run.failures), error.wait or timedelta(0))
+        if wait > LONGEST_WAIT:
+            raise ModelError(f"{error}, and it asks to wait {wait}")
+        clock = self._parts.lifecycle.clock
+        if wait > LONGEST_PAUSE:
+            raise Postponed(clock.now_ms() + wait // _MILLISECOND)
+        logger.info("%s; trying again in %.1f s", error, wait.total_seconds())
+        pause = asyncio.ensure_future(clock.sleep(wait))
+        await until_first(pause, self._stop.asked)
+        pause.cancel()

@@ -1,0 +1,68 @@
+"""Makes a harness's model and tools ready when a run first needs them, and lets go of them when none is under way."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any, Final
+
+from agentkit.capability import Scope
+from agentkit.errors import ConfigurationError
+from agentkit.harness.model import ChatModel
+from agentkit.harness.tools import Tool
+from agentkit.model_settings import settings_for
+
+#: What a test stands in for the model of every harness.
+_STAND_IN: Final = "model"
+
+
+class Opening:
+    """See ``parts.Opened``. Opened and closed by the one task that drives runs."""
+
+    def __init__(self, lifecycle: Scope, given: ChatModel | str | None, tools: Mapping[str, Tool]) -> None:
+        self._lifecycle = lifecycle
+        self._given = given
+        self._tools = tools
+        self._model: ChatModel | None = None
+        self._opened = AsyncExitStack()
+
+    def check(self) -> None:
+        """Find out early whether there is a model at all.
+
+        Raises:
+            ConfigurationError: None is named, it has no key, or its library isn't installed.
+        """
+        if self._lifecycle.stand_in(_STAND_IN) is None and (self._given is None or isinstance(self._given, str)):
+            settings_for(self._given)
+
+    async def model(self) -> ChatModel:
+        """See ``parts.Opened``."""
+        if self._model is None:
+            made = self._made()
+            if hasattr(made, "__aenter__"):
+                await self._opened.enter_async_context(made)
+            self._model = made
+        return self._model
+
+    async def tools(self) -> Mapping[str, Tool]:
+        """See ``parts.Opened``."""
+        return self._tools
+
+    async def close(self) -> None:
+        """Let go of what was opened."""
+        self._model = None
+        opened, self._opened = self._opened, AsyncExitStack()
+        await opened.aclose()
+
+    def _made(self) -> Any:
+        stand_in = self._lifecycle.stand_in(_STAND_IN)
+        if stand_in is not None:
+            return stand_in
+        if self._given is not None and not isinstance(self._given, str):
+            return self._given
+        try:
+            from agentkit.harness.openai_model import OpenAIModel
+        except ImportError as error:
+            message = "a model named by text is reached through the package openai; pip install 'agentkit[model]'"
+            raise ConfigurationError(message) from error
+        return OpenAIModel(self._given)
