@@ -7,6 +7,7 @@ eight at a time however many are asked, and work that takes as long as it takes.
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -128,10 +129,18 @@ class DockerClient:
             if name in self.__dict__:
                 self.__dict__.pop(name).close()
 
+    def _knock(self) -> None:
+        """Fail at once if nobody listens: the library leaves a socket open that it couldn't connect."""
+        if self.address.path is not None:
+            with socket.socket(socket.AF_UNIX) as probe:
+                probe.settimeout(QUICK_TIMEOUT)
+                probe.connect(self.address.path)
+
     @contextmanager
     def translated(self) -> Iterator[None]:
         """Turn errors of the library that nobody has handled into ours."""
         try:
+            self._knock()
             yield
         except APIError as error:
             raise meaning_of(error) from error
@@ -228,22 +237,26 @@ def meaning_of_answer(status: int, text: str) -> SandboxError:
 
 def unavailable(address: Address, error: BaseException) -> EngineUnavailableError:
     """Return the error for an engine that can't be reached (T20)."""
-    text = str(error)
-    if "PermissionError" in text or isinstance(error, PermissionError):
-        mend = "Add yourself to the group docker and log in again, or run as a user who may use the socket."
-    elif "FileNotFoundError" in text or isinstance(error, FileNotFoundError):
-        mend = "Install and start Docker, or set DOCKER_HOST to where it listens."
-    else:
-        mend = "Start the Docker daemon, or set DOCKER_HOST to where it listens."
-    return EngineUnavailableError([f"docker at {address.url}: {_reason(error)}"], [mend])
+    cause = _innermost(error)
+    match cause:
+        case PermissionError():
+            mend = "Add yourself to the group docker and log in again, or run as a user who may use the socket."
+        case FileNotFoundError():
+            mend = "Install and start Docker, or set DOCKER_HOST to where it listens."
+        case _:
+            mend = "Start the Docker daemon, or set DOCKER_HOST to where it listens."
+    reason = (cause.strerror if isinstance(cause, OSError) else None) or str(cause) or type(cause).__name__
+    return EngineUnavailableError([f"docker at {address.url}: {reason}"], [mend])
 
 
-def _reason(error: BaseException) -> str:
-    """Return the innermost reason; the library wraps it several times over."""
-    seen = error
-    while (inner := seen.__cause__ or seen.__context__) is not None and not isinstance(seen, OSError | APIError):
-        seen = inner
-    return str(seen) or type(seen).__name__
+def _innermost(error: BaseException) -> BaseException:
+    """Return the system's own error, which the libraries wrap several times over, or else the first."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, OSError) and seen.errno is not None:
+            return seen
+        seen = seen.__cause__ or seen.__context__
+    return error
 
 
 def names(filters: Mapping[str, str]) -> dict[str, list[str]]:

@@ -2,7 +2,7 @@
 
 A test that takes ``engine`` runs on every engine that has the features which its ``needs`` mark names; one with the
 mark ``docker`` or ``bubblewrap`` runs on that one. Those that can't run are deselected, and the summary says how many
-and why: nothing is left out in silence. With ``$AGENTKIT_REQUIRE_ENGINES`` a missing engine is a failure.
+and why: nothing is left out in silence. ``test_engines.py`` fails for an engine that must be there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentkit.clock import SystemClock
 from agentkit.ids import IdSource
 from agentkit.sandbox.engine import SandboxEngine
 from tests.sandbox.box import Box, Boxes
-from tests.sandbox.engines import CANDIDATES, absence, required
+from tests.sandbox.engines import CANDIDATES, absence
 
 _ENGINE_OF = pytest.StashKey[dict[str, str]]()
 _LEFT_OUT = pytest.StashKey[Counter[tuple[str, str]]]()
@@ -45,8 +45,6 @@ def obstacle(item: pytest.Item, engine: str) -> str | None:
     needed = {feature for mark in item.iter_markers("needs") for feature in mark.args}
     if needed - CANDIDATES[engine].features:
         return "can't do what they need"
-    if engine in required():
-        return None
     reason = absence(engine)
     return None if reason is None else f"is missing: {reason}"
 

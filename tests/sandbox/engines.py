@@ -69,8 +69,11 @@ def required() -> set[str]:
 def absence(name: str) -> str | None:
     """Return why an engine can't be used on this machine, or None if it can."""
 
+    if name not in CANDIDATES:
+        return "no test knows it"
+    candidate = CANDIDATES[name]
+
     async def check() -> None:
-        candidate = CANDIDATES[name]
         engine = candidate.make(Path(os.devnull))
         try:
             await engine.check()
