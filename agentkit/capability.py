@@ -125,16 +125,19 @@ class Scope:
         """
         return self._lifecycle.spawn_work(coroutine, label)
 
-    def spawn_beside(self, coroutine: Coroutine[Any, Any, None], label: str) -> asyncio.Task[None]:
-        """Start a task that lives beside the instance: it keeps nothing awake, and nobody waits for its end.
+    def spawn_beside(
+        self, coroutine: Coroutine[Any, Any, None], label: str, *, keeps_awake: bool = False
+    ) -> asyncio.Task[None]:
+        """Start a task that lives beside the instance: it is no work of the agent's, and nobody waits for its end.
 
         It is cancelled, and its clean-up awaited, before the instance is evicted or closed; then it may still write.
 
         Args:
             coroutine: What runs.
             label: What it is, for people.
+            keeps_awake: Don't evict the instance while it runs.
         """
-        return self._lifecycle.spawn_beside(coroutine, label)
+        return self._lifecycle.spawn_beside(coroutine, label, keeps_awake=keeps_awake)
 
     async def apart(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Await what must be durable at once, whatever becomes of a ``transaction()`` around it."""

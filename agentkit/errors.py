@@ -47,6 +47,7 @@ AgentKitError
     ├── CommandFailedError        only with check=True
     ├── ProcessLimitError
     ├── ProcessExistsError
+    ├── PortTimeoutError          nothing listens on a port
     └── SandboxFileError          and one a kind, each an OSError of Python's too
 """
 
@@ -517,6 +518,20 @@ class ProcessExistsError(SandboxError):
     def __init__(self, name: str) -> None:
         self.name = name
         super().__init__(f"a process {name!r} runs already; kill it first, or choose another name")
+
+
+class PortTimeoutError(SandboxError, TimeoutError):
+    """Nothing in the sandbox accepted connections on a port in time.
+
+    Attributes:
+        port: The port.
+        log: The last that the process has printed.
+    """
+
+    def __init__(self, port: int, why: str, log: str) -> None:
+        self.port = port
+        self.log = log
+        super().__init__(f"nothing listens on port {port} ({why}){': ' if log else ''}{log}")
 
 
 class SandboxFileError(SandboxError, OSError):

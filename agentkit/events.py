@@ -36,6 +36,7 @@ Unsubscribe = Callable[[], None]
 
 LIFECYCLE = "agents:lifecycle"
 SCHEDULE = "agents:schedule"
+SANDBOX = "agents:sandbox"
 
 _LEVELS = {
     "job:backlog_warning": logging.WARNING,

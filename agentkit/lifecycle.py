@@ -69,6 +69,7 @@ class Lifecycle:
         #: Called whenever a job, tracked work or a ``keep_alive`` begins.
         self.on_work: tuple[Callable[[], None], ...] = ()
         self._beside: set[asyncio.Task[None]] | None = None
+        self._awake = 0
         self._loop = asyncio.get_running_loop()
         scope = Scope(self, HOST)
         self.jobs = scope.jobs
@@ -155,12 +156,20 @@ class Lifecycle:
         self._work_began()
         return task
 
-    def spawn_beside(self, coroutine: Coroutine[Any, Any, None], label: str) -> asyncio.Task[None]:
+    def spawn_beside(
+        self, coroutine: Coroutine[Any, Any, None], label: str, *, keeps_awake: bool = False
+    ) -> asyncio.Task[None]:
         """See ``Scope.spawn_beside``."""
 
         async def run() -> None:
-            with self._entered():
-                await coroutine
+            self._awake += keeps_awake
+            try:
+                with self._entered():
+                    await coroutine
+            finally:
+                self._awake -= keeps_awake
+                if keeps_awake:
+                    self.stir()
 
         name = f"{label} of {self.session.agent}"
         task = self._loop.create_task(run(), name=name, context=context.outside())
@@ -178,9 +187,11 @@ class Lifecycle:
     async def end_beside(self) -> None:
         """End the tasks beside the instance, those that their clean-up starts included."""
         while self._beside:
-            for task in self._beside:
+            tasks = set(self._beside)
+            await asyncio.sleep(0)  # one that has not begun could not clean up
+            for task in tasks:
                 task.cancel()
-            _, stuck = await asyncio.wait(self._beside, timeout=_CANCEL_GRACE)
+            _, stuck = await asyncio.wait(tasks, timeout=_CANCEL_GRACE)
             for task in stuck:
                 logger.error("%s did not stop when it was cancelled", task.get_name())
                 self._beside.discard(task)
@@ -300,7 +311,7 @@ class Lifecycle:
     @property
     def is_idle(self) -> bool:
         """Nothing of the agent is under way, so it may be dropped."""
-        return not self._holds and self.is_resting
+        return not self._holds and not self._awake and self.is_resting
 
     @property
     def is_resting(self) -> bool:
@@ -362,8 +373,10 @@ class Lifecycle:
     def abandon(self, reason: str) -> None:
         """Take the right to write away, at once."""
         self.session.gone = reason
-        for task in (*self.tracked, *(self._beside or ())):
+        for task in self.tracked:
             task.cancel()
+        for task in self._beside or ():
+            self._loop.call_soon(task.cancel)  # not before it has begun, or it could not clean up
         if self.alarm_task is not None and self.alarm_task is not asyncio.current_task():
             self.alarm_task.cancel()
 
