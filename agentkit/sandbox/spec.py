@@ -153,8 +153,7 @@ class SandboxSpec:
         if not isinstance(self.network, Allowlist) and self.network not in ("none", "full"):
             raise ConfigurationError(f"SandboxSpec.network must be 'none', 'full' or Allowlist, got {self.network!r}")
         for name in self.env:
-            if not _VARIABLE.fullmatch(name):
-                raise ConfigurationError(f"SandboxSpec.env: {name!r} is no name of a variable")
+            check_variable(name, "SandboxSpec.env")
         for port in self.ports:
             check_port(port)
         self._check_places()
@@ -220,6 +219,16 @@ def check_inactivity(value: Duration) -> timedelta:
     if not timedelta(seconds=1) <= timeout <= MAX_INACTIVITY:
         raise ConfigurationError(f"inactivity_timeout must be from 1 s to 6 h, got {value!r}")
     return timeout
+
+
+def check_variable(name: object, where: str) -> None:
+    """Make sure that something is the name of an environment variable.
+
+    Raises:
+        ConfigurationError: No variable can have it.
+    """
+    if not isinstance(name, str) or not _VARIABLE.fullmatch(name):
+        raise ConfigurationError(f"{where}: {name!r} is no name of a variable")
 
 
 def check_port(port: int) -> int:

@@ -1,0 +1,271 @@
+"""The way into a running instance: opened at first use, found again after a break, watched for the instance's end.
+
+What an agent instance holds open hangs on tasks beside it, so that eviction, closing and a crash let go of everything;
+the container goes on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from contextvars import Context
+from dataclasses import dataclass, replace
+
+from agentkit.clock import Clock
+from agentkit.errors import (
+    AgentKitError,
+    SandboxConnectionError,
+    SandboxError,
+    SandboxStoppedError,
+)
+from agentkit.sandbox.activity import BEAT_SECONDS, Activity
+from agentkit.sandbox.engine import SNAPSHOT, Instance
+from agentkit.sandbox.exposed import ExposedPorts
+from agentkit.sandbox.guest import Connection, Guest
+from agentkit.sandbox.keeper import Keeper
+
+logger = logging.getLogger(__name__)
+
+#: How long to wait before an engine that could not be reached is asked again, doubling.
+_FIRST_WAIT = 1.0
+_LONGEST_WAIT = 60.0
+
+
+@dataclass(slots=True, kw_only=True)
+class Entry:
+    """One way in, open or broken.
+
+    Attributes:
+        instance: Id of what it leads into.
+    """
+
+    instance: str
+    guest: Guest
+
+
+class WayIn:
+    """Leads everything that is done inside through one guest, and counts it as use of the sandbox.
+
+    Attributes:
+        activity: Whether the sandbox is in use.
+        exposed: Ports that lead inside.
+    """
+
+    def __init__(self, keeper: Keeper) -> None:
+        """Open nothing yet."""
+        self._keeper = keeper
+        self._scope = keeper.scope
+        self._entry: Entry | None = None
+        self._watched: str | None = None
+        self._watch: asyncio.Task[None] | None = None
+        self._keeping: asyncio.Task[None] | None = None
+        self._joining: asyncio.Task[None] | None = None
+        self._listens_for_work = False
+        self._awake: asyncio.Task[None] | None = None
+        self.activity = Activity(
+            clock=lambda: keeper.clock, touch=self._touch, is_working=self._is_working, spawn=self._scope.spawn_beside
+        )
+        self.exposed = ExposedPorts(self.connect, ports=keeper.spec.ports, hold=self.activity.counted)
+
+    # using it
+
+    @asynccontextmanager
+    async def used(self) -> AsyncIterator[Guest]:
+        """Give the way in, opening it if need be; the block counts as use of the sandbox.
+
+        Raises:
+            SandboxStoppedError: It doesn't run, or stopped meanwhile; says why.
+            SandboxConnectionError: The way in broke; the next use opens it anew.
+        """
+        guest = await self.guest()
+        try:
+            async with self.activity.held():
+                yield guest
+        except (SandboxStoppedError, SandboxConnectionError) as error:
+            raise await self._explained(error) from error
+
+    async def guest(self) -> Guest:
+        """Return the way in, opening it if need be, once no snapshot is being made.
+
+        Raises:
+            SandboxStoppedError: It doesn't run.
+        """
+        await self._keeper.until_thawed()
+        if self._entry is not None and self._entry.guest.is_open:
+            return self._entry.guest
+        return await self._scope.apart(self._find_in())
+
+    async def _find_in(self) -> Guest:
+        async with self._keeper.lock:
+            if self._entry is not None and self._entry.guest.is_open:
+                return self._entry.guest
+            found = await self.look()
+            if found is None or not found.is_running:
+                raise await self.not_running()
+            return await self.enter(found)
+
+    async def not_running(self) -> SandboxStoppedError:
+        """Return the error that says why the sandbox doesn't run."""
+        record = await self._keeper.ledger.record()
+        return SandboxStoppedError("never started" if record.last is None else record.last.reason)
+
+    @property
+    def clock(self) -> Clock:
+        """Whose time passes inside."""
+        return self._keeper.clock
+
+    def give_up(self) -> None:
+        """Count the way in as broken; the next use opens another."""
+        entry = self.release()
+        if entry is not None:
+            _ = self._scope.spawn_beside(close(entry), "a broken way into the sandbox")
+
+    async def connect(self, port: int) -> Connection:
+        """Open a connection to a port inside, if it runs."""
+        return await (await self.guest()).connect(port)
+
+    async def _explained(self, error: SandboxError) -> SandboxError:
+        """Return what is known of why a use failed: the instance's end, if that is why."""
+        try:
+            async with self._keeper.lock:
+                found = await self.look()
+        except AgentKitError:
+            return error
+        if found is not None and found.is_running:
+            return error
+        return await self.not_running()
+
+    # opening and closing it; the lock must be held
+
+    async def look(self) -> Instance | None:
+        """See ``Keeper.look``; the way in is closed if what it led into has ended."""
+        found = await self._keeper.look()
+        if self._entry is not None and (found is None or not found.is_running or found.id != self._entry.instance):
+            await self.close()
+        return found
+
+    async def enter(self, found: Instance) -> Guest:
+        """Open the way into a running instance, and note that it is ours now."""
+        if self._entry is not None and self._entry.instance == found.id and self._entry.guest.is_open:
+            return self._entry.guest
+        await self.close()
+        keeper = self._keeper
+        engine = await keeper.engine()
+        plan = await keeper.plan(instance=found.id, source=found.labels.get(SNAPSHOT) or None)
+        guest = await engine.enter(keeper.name, plan)
+        self._entry = Entry(instance=found.id, guest=guest)
+        self.hold_on()
+        self.watch(found)
+        await guest.set_inactivity(plan.inactivity)
+        record = await keeper.ledger.record()
+        taken_on = replace(
+            record, instance=found.id, is_running=True, intent=None, restore=found.labels.get(SNAPSHOT) or None
+        )
+        if taken_on != record:
+            await keeper.ledger.save(taken_on)
+        self.activity.stir()
+        return guest
+
+    def release(self) -> Entry | None:
+        """Take the way in away from new uses; those under way go on with it."""
+        entry, self._entry = self._entry, None
+        return entry
+
+    async def close(self) -> None:
+        """Close the way in; commands under way end."""
+        await close(self.release())
+
+    def hold_on(self) -> None:
+        """Let go of everything when the agent's instance goes."""
+        if self._keeping is None or self._keeping.done():
+            self._keeping = self._scope.spawn_beside(self._keep(), "the way into the sandbox")
+        self.listen_for_work()
+
+    async def _keep(self) -> None:
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            self._keeper.monitors.publish(None)
+            await self.exposed.close()
+            await self.close()
+
+    async def expose(self, port: int) -> str:
+        """Lead an address of the loopback interface to a port inside; see ``Sandbox.expose``."""
+        async with self.used():
+            url = await self.exposed.expose(port)
+        if self._awake is None or self._awake.done():
+            self._awake = self._scope.spawn_beside(self._until_stopped(), "exposed ports", keeps_awake=True)
+        return url
+
+    async def _until_stopped(self) -> None:
+        if self._watch is not None:
+            await asyncio.wait({self._watch})
+
+    # noticing its end
+
+    def watch(self, found: Instance) -> None:
+        """Notice when a running instance stops."""
+        if self._watched == found.id and self._watch is not None and not self._watch.done():
+            return
+        if self._watch is not None:
+            self._watch.cancel()
+        self._watched = found.id
+        self.hold_on()
+        self._watch = self._scope.spawn_beside(self._watching(), "the watch over the sandbox")
+
+    async def _watching(self) -> None:
+        wait = _FIRST_WAIT
+        while True:
+            try:
+                engine = await self._keeper.engine()
+                await engine.wait(self._keeper.name)
+                async with self._keeper.lock:
+                    found = await self.look()
+            except SandboxError as error:
+                logger.warning("the sandbox of %s can't be watched: %s", self._scope.agent, error)
+                await self._keeper.clock.sleep(wait)
+                wait = min(wait * 2, _LONGEST_WAIT)
+                continue
+            if found is None or not found.is_running:
+                return
+            wait = _FIRST_WAIT
+
+    # activity
+
+    async def _touch(self) -> None:
+        if self._entry is not None:
+            await self._entry.guest.touch()
+
+    def _is_working(self) -> bool:
+        return self._scope.is_working(besides=self._keeper.ledger.tend_id)
+
+    def listen_for_work(self) -> None:
+        """Count the agent's jobs and other work as use of the sandbox from now on."""
+        if not self._listens_for_work:
+            self._listens_for_work = True
+            self._scope.on_work(self._work_began)
+
+    def _work_began(self) -> None:
+        if self._entry is not None:
+            # In no context: it belongs to no job, call or transaction.
+            asyncio.get_running_loop().call_soon(self.activity.stir, context=Context())
+        elif (self._joining is None or self._joining.done()) and self._keeper.ledger.may_run:
+            self._joining = self._scope.spawn_beside(self._join_work(), "work beside the sandbox")
+
+    async def _join_work(self) -> None:
+        """Open the way in for work that takes longer, so that the sandbox is there when it is wanted."""
+        await self._keeper.clock.sleep(BEAT_SECONDS)
+        if not self._is_working() or self._entry is not None:
+            return
+        try:
+            await self.guest()
+        except SandboxError as error:
+            logger.debug("the sandbox of %s is not held for the work under way: %s", self._scope.agent, error)
+
+
+async def close(entry: Entry | None) -> None:
+    """Close a way in, if there is one."""
+    if entry is not None:
+        await entry.guest.close()
