@@ -54,6 +54,8 @@ from agentkit.harness.tools import InvalidArguments, Tool, ToolContext, tool
 
 if TYPE_CHECKING:
     from agentkit.harness.openai_model import OpenAIModel
+    from agentkit.harness.recording import RecordingModel
+    from agentkit.harness.replay import ReplayModel
 
 __all__ = [
     "AnswerEntry",
@@ -73,6 +75,8 @@ __all__ = [
     "Outcome",
     "OutputSpec",
     "PendingCall",
+    "RecordingModel",
+    "ReplayModel",
     "Reply",
     "Run",
     "RunEnded",
@@ -91,7 +95,7 @@ __all__ = [
 ]
 
 #: Modules that are loaded when a name of theirs is first used.
-_LATER = {"OpenAIModel": "openai_model"}
+_LATER = {"OpenAIModel": "openai_model", "RecordingModel": "recording", "ReplayModel": "replay"}
 
 
 def __getattr__(name: str) -> object:
