@@ -14,13 +14,18 @@ _PACKAGE = "agentkit.sandbox.inside"
 _MODULES = (
     "frames",
     "loop",
+    "signals",
     "calls",
+    "streams",
     "tree",
     "memory",
     "spawn",
     "commands",
     "files",
+    "archives",
     "activity",
+    "processes",
+    "ports",
     "runner",
 )
 # -I and -S: nothing that the sandbox's user has written is imported.

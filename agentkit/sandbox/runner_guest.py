@@ -5,19 +5,22 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import hashlib
 import json
 import logging
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
 from datetime import timedelta
+from typing import Any
 
 from agentkit.errors import SandboxConnectionError, UnsupportedByEngineError
 from agentkit.sandbox.channel import Channel
 from agentkit.sandbox.command import Command, Exit, Output, Stderr, Stdout
-from agentkit.sandbox.guest import FileInfo
+from agentkit.sandbox.guest import PROXY_PORT, Connection, FileInfo, ProcessInfo, ProcessPlan
 from agentkit.sandbox.inside import frames
 from agentkit.sandbox.runner_bundle import RunnerSettings, runner_bundle, runner_command
 from agentkit.sandbox.runner_link import LinkCall, Patience, Reply, RunnerLink
+from agentkit.sandbox.runner_ports import Served, connect
 
 logger = logging.getLogger(__name__)
 
@@ -33,6 +36,7 @@ async def open_runner(
     *,
     patience: Patience | None = None,
     is_paused: Callable[[], Awaitable[bool]] | None = None,
+    proxy_port: int = PROXY_PORT,
 ) -> RunnerGuest | None:
     """Bring the runner to life at the other end of a channel to ``RUNNER``.
 
@@ -41,6 +45,7 @@ async def open_runner(
         settings: What the runner is told.
         patience: How long it may be silent.
         is_paused: Tells whether silence is due to the engine, which holds the instance still to save it.
+        proxy_port: Where ``serve_proxy`` listens.
 
     Returns:
         None if the instance has no Python of 3.8 or newer.
@@ -48,22 +53,21 @@ async def open_runner(
     Raises:
         SandboxConnectionError: The channel ended, or something else speaks there.
     """
+    decoder = None
     try:
         async with asyncio.timeout(_START):
             await channel.write(runner_bundle(settings, secrets.token_hex(4)))
             decoder = await _hear(channel)
     except TimeoutError:
-        await channel.close()
         raise SandboxConnectionError(f"the runner inside the sandbox said nothing for {_START:g} s") from None
-    except BaseException:
-        await channel.close()
-        raise
+    finally:
+        if decoder is None:
+            await channel.close()
     if decoder is None:
-        await channel.close()
         return None
     link = RunnerLink(channel, patience or Patience(), is_paused)
     link.start(decoder)
-    return RunnerGuest(link)
+    return RunnerGuest(link, proxy_port)
 
 
 async def _hear(channel: Channel) -> frames.Decoder | None:
@@ -85,8 +89,10 @@ async def _hear(channel: Channel) -> frames.Decoder | None:
 class RunnerGuest:
     """See ``Guest``: everything, as the sandbox's user."""
 
-    def __init__(self, link: RunnerLink) -> None:
+    def __init__(self, link: RunnerLink, proxy_port: int) -> None:
         self._link = link
+        self._proxy_port = proxy_port
+        self._served: list[Served] = []
 
     @property
     def is_open(self) -> bool:
@@ -199,9 +205,71 @@ class RunnerGuest:
         """See ``Guest``."""
         return bool((await self._link.ask("remove", path=path))["was_there"])
 
+    async def pack(self, path: str) -> AsyncGenerator[bytes, None]:
+        """See ``Guest``."""
+        async with self._link.call("pack", path=path) as call:
+            async for data in call.output():
+                yield data
+
+    async def unpack(self, path: str, archive: AsyncIterable[bytes]) -> None:
+        """See ``Guest``."""
+        async with self._link.call("unpack", path=path) as call:
+            await _send_all(call, archive)
+
+    async def start_process(self, plan: ProcessPlan) -> ProcessInfo:
+        """See ``Guest``."""
+        arguments = {"argv": plan.argv, "cwd": plan.cwd, "env": dict(plan.env)}
+        return _process(await self._link.ask("start_process", **_named(plan.name), **arguments))
+
+    async def processes(self) -> list[ProcessInfo]:
+        """See ``Guest``."""
+        return [_process(told) for told in (await self._link.ask("processes"))["processes"]]
+
+    async def wait_process(self, name: str) -> int:
+        """See ``Guest``; 255 if something has killed whatever was to write the exit code down."""
+        return int((await self._link.ask("wait_process", **_named(name)))["exit_code"])
+
+    async def kill_process(self, name: str, *, grace: timedelta) -> bool:
+        """See ``Guest``."""
+        reply = await self._link.ask("kill_process", **_named(name), grace=grace.total_seconds())
+        return bool(reply["was_running"])
+
+    async def logs(self, name: str, *, follow: bool) -> AsyncGenerator[bytes, None]:
+        """See ``Guest``."""
+        async with self._link.call("logs", **_named(name), follow=follow) as call:
+            async for data in call.output():
+                yield data
+
+    async def is_listening(self, port: int) -> bool:
+        """See ``Guest``."""
+        return bool((await self._link.ask("is_listening", port=port))["is_listening"])
+
+    async def connect(self, port: int) -> Connection:
+        """See ``Guest``."""
+        return await connect(self._link, port)
+
+    async def serve_proxy(self, handle: Callable[[Connection], Awaitable[None]]) -> None:
+        """See ``Guest``."""
+        served = Served(self._link, handle)
+        self._served.append(served)
+        await served.open(self._proxy_port)
+
     async def close(self) -> None:
         """See ``Guest``."""
+        for served in self._served:
+            await served.close()
         await self._link.close()
+
+
+def _named(name: str) -> dict[str, str]:
+    """Return how a background process is told of; names become file names only through a hash (SPEC 19)."""
+    return {"name": name, "key": hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]}
+
+
+def _process(told: dict[str, Any]) -> ProcessInfo:
+    return ProcessInfo(
+        name=told["name"], argv=tuple(told["argv"]), pid=told["pid"], exit_code=told["exit_code"], log=told["log"]
+    )
 
 
 @contextlib.asynccontextmanager

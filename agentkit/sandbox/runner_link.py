@@ -173,7 +173,7 @@ class RunnerLink:
     """Multiplexes calls over one channel.
 
     Attributes:
-        on_accepted: Gets each call that the runner begins, and the id of the owner's call that it belongs to.
+        on_accepted: Gets the calls that the runner begins, by the id of the owner's call that they belong to.
     """
 
     def __init__(
@@ -191,7 +191,7 @@ class RunnerLink:
         self._ended = asyncio.Event()
         self._why: str | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self.on_accepted: Callable[[LinkCall, int], None] = lambda call, parent: None
+        self.on_accepted: dict[int, Callable[[LinkCall], None]] = {}
 
     @property
     def is_open(self) -> bool:
@@ -220,14 +220,23 @@ class RunnerLink:
         Raises:
             SandboxConnectionError: The channel has ended.
         """
-        self.check()
-        self._last_id += 1
-        call = self._add(self._last_id)
-        self.send(call.id, frames.OPEN, json.dumps({"op": op, **arguments}).encode())
+        call = self.begin(op, **arguments)
         try:
             yield call
         finally:
             await self.leave(call)
+
+    def begin(self, op: str, **arguments: Any) -> LinkCall:
+        """Begin a call that lasts; whoever does must ``leave`` it.
+
+        Raises:
+            SandboxConnectionError: The channel has ended.
+        """
+        self.check()
+        self._last_id += 1
+        call = self._add(self._last_id)
+        self.send(call.id, frames.OPEN, json.dumps({"op": op, **arguments}).encode())
+        return call
 
     async def ask(self, op: str, **arguments: Any) -> Reply:
         """Carry out a call that is nothing but a question and an answer.
@@ -294,7 +303,7 @@ class RunnerLink:
     def _dispatch(self, received: list[tuple[int, int, bytes]]) -> None:
         for call_id, kind, payload in received:
             if kind == frames.ACCEPT:
-                self.on_accepted(self._add(call_id), json.loads(payload)["parent"])
+                self.on_accepted[json.loads(payload)["parent"]](self._add(call_id))
             elif call_id in self._calls:
                 self._calls[call_id].receive(kind, payload)
 

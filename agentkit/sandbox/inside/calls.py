@@ -40,6 +40,7 @@ class Channel:
         self._queue: deque[bytes] = deque()
         self._queued = 0
         self._has_output = Event(loop)
+        self._sent = Event(loop)
         self._has_room = Event(loop)
         self._has_room.set()
         os.set_blocking(incoming, False)
@@ -56,6 +57,11 @@ class Channel:
         self._has_output.set()
         if self._queued > QUEUE:
             self._has_room.clear()
+
+    async def flushed(self, until: float) -> None:
+        """Wait until the owner has taken all, or until a moment."""
+        while self._queued and await self._sent.wait(until):
+            self._sent.clear()
 
     async def room(self) -> None:
         """Wait until the owner has taken enough of what is queued."""
@@ -87,6 +93,7 @@ class Channel:
                 except OSError:
                     return
             self._queued -= len(data)
+            self._sent.set()
             if self._queued <= QUEUE:
                 self._has_room.set()
             if not self._queue:

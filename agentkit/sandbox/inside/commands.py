@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import time
 
-from agentkit.sandbox.inside.calls import Call, Inflow, Outflow
+from agentkit.sandbox.inside.calls import Call, Outflow
 from agentkit.sandbox.inside.loop import Event, Loop
 from agentkit.sandbox.inside.memory import MemoryCounter
 from agentkit.sandbox.inside.spawn import Child, Children
-from agentkit.sandbox.inside.tree import Tree
+from agentkit.sandbox.inside.streams import feed
+from agentkit.sandbox.inside.tree import COMMAND_MARK, Process, Tree, find_process, read_file, ticks_now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-#: The variable by which the processes of a command are found.
-MARK = "AGENTKIT_EXEC"
 #: How long after the end of a command, in seconds, something that it left in the background may still print.
 LINGER = 0.2
 #: What a pipe holds at most.
@@ -27,12 +28,16 @@ _PIPE = 64 << 10
 class Commands:
     """Runs commands for one owner."""
 
-    def __init__(self, loop: Loop, children: Children, env: dict[str, str], name: str) -> None:
+    def __init__(self, loop: Loop, children: Children, env: dict[str, str], *, name: str, run_directory: str) -> None:
         self._loop = loop
         self._children = children
         self._env = env
         self._name = name
+        self._records = Records(os.path.join(run_directory, "commands"))
         self._memory = MemoryCounter()
+        self._running: set[Command] = set()
+        self.none_left = Event(loop)
+        self.none_left.set()
 
     async def run(self, call: Call) -> dict[str, Any]:
         """Run a command, its output as it comes; whoever cancels this ends its whole tree.
@@ -42,72 +47,142 @@ class Commands:
         """
         request = call.request
         mark = f"{self._name}-{call.id}"
-        env = {**self._env, **request["env"], MARK: mark, "PWD": request["cwd"]}
+        env = {**self._env, **request["env"], COMMAND_MARK: mark, "PWD": request["cwd"]}
         kills = self._memory.kills()
-        begun_at = time.monotonic()
         command = Command(self._loop, self._children, call, env)
-        tree = Tree(f"{MARK}={mark}", command.child.pid)
-        has_ended = False
+        tree = Tree(f"{COMMAND_MARK}={mark}", command.child.pid, is_stray=command.may_have_lost)
+        self._begin(command)
+        self._records.add(mark)
         try:
-            limit = request["timeout"]
-            has_ended = await command.child.ended.wait(None if limit is None else begun_at + limit)
-            left = 0 if has_ended else await tree.kill(self._loop)
-            timed_out = not has_ended
-            has_ended = True
-            if left == 0:
-                await command.child.ended.wait()
-            duration = time.monotonic() - begun_at
+            left = await self._end_in_time(command, tree, request["timeout"])
             await command.drain()
         finally:
             command.close()
-            if not has_ended:
+            if not command.is_over:
                 await tree.kill(self._loop)
-        exit_code = command.child.exit_code if left == 0 else 137
+            self._records.remove(mark)
+            self._running.discard(command)
+            if not self._running:
+                self.none_left.set()
+        exit_code = command.child.exit_code if left == 0 else 128 + signal.SIGKILL
         return {
             "exit_code": exit_code,
-            "timed_out": timed_out,
+            "timed_out": command.timed_out,
             "out_of_memory": exit_code != 0 and self._memory.kills() > kills,
-            "duration": duration,
+            "duration": command.duration,
             "sent": [call.output.sent, call.errors.sent],
             "left": left,
         }
 
+    async def end_abandoned(self) -> None:
+        """End the commands of runners that were killed: their owner was told that they have failed."""
+        for mark in self._records.abandoned():
+            await Tree(f"{COMMAND_MARK}={mark}", 0).kill(self._loop)
+            self._records.remove(mark)
+
+    def _begin(self, command: Command) -> None:
+        self.none_left.clear()
+        for other in self._running:
+            command.is_alone = other.is_alone = False
+        self._running.add(command)
+
+    async def _end_in_time(self, command: Command, tree: Tree, limit: float | None) -> int:
+        """Wait for the end of a command, or bring it about; return how many of its processes can't be ended."""
+        left = 0
+        if not await command.child.ended.wait(None if limit is None else command.begun_at + limit):
+            command.timed_out = True
+            left = await tree.kill(self._loop)
+            if left == 0:
+                await command.child.ended.wait()
+        command.is_over = True
+        command.duration = time.monotonic() - command.begun_at
+        return left
+
+
+class Records:
+    """Which commands are under way, as files named by their marks: known to the next runner if this one is killed."""
+
+    def __init__(self, directory: str) -> None:
+        self._directory = directory
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        self._runner = _signature(os.getpid())
+
+    def add(self, mark: str) -> None:
+        """Note that a command is under way."""
+        descriptor = os.open(os.path.join(self._directory, mark), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        os.write(descriptor, self._runner)
+        os.close(descriptor)
+
+    def remove(self, mark: str) -> None:
+        """Note that it no longer is."""
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(os.path.join(self._directory, mark))
+
+    def abandoned(self) -> list[str]:
+        """Return those whose runner is gone."""
+        found = []
+        for mark in os.listdir(self._directory):
+            runner = read_file(os.path.join(self._directory, mark))
+            if _signature(int(runner.partition(b" ")[0] or 0)) != runner:
+                found.append(mark)
+        return found
+
+
+def _signature(pid: int) -> bytes:
+    """Return what tells a process from a later one of the same number."""
+    process = find_process(pid)
+    return b"%d %d" % (pid, 0 if process is None else process.started)
+
 
 class Command:
-    """One process and the tasks that serve its streams."""
+    """One process and the tasks that serve its streams.
+
+    Attributes:
+        begun_at: By the clock that can't be set.
+        is_alone: No other command has run since.
+        is_over: It has ended, or can't be.
+        timed_out: It was ended for its time limit.
+        duration: How long it ran, in seconds.
+    """
 
     def __init__(self, loop: Loop, children: Children, call: Call, env: dict[str, str]) -> None:
-        request = call.request
         self._loop = loop
+        self._children = children
+        self._began = ticks_now()
+        self.begun_at = time.monotonic()
+        self.is_alone = True
+        self.is_over = False
+        self.timed_out = False
+        self.duration = 0.0
+        request = call.request
         given: list[int] = []
         kept: list[int] = []
 
-        def pipe(*, reads: bool) -> int:
+        def pipe(own: int) -> int:
             ends = os.pipe2(os.O_CLOEXEC)
-            given.append(ends[0 if reads else 1])
-            kept.append(ends[1 if reads else 0])
-            os.set_blocking(kept[-1], False)
-            return given[-1]
+            kept.append(ends[own])
+            given.append(ends[1 - own])
+            os.set_blocking(ends[own], False)
+            return ends[1 - own]
 
+        is_started = False
         try:
-            output = pipe(reads=False)
-            errors = subprocess.STDOUT if request["merge_stderr"] else pipe(reads=False)
-            source = pipe(reads=True) if request["has_input"] else subprocess.DEVNULL
-            self.child: Child = children.start(request["argv"], request["cwd"], env, [source, output, errors])
-        except BaseException:
-            for descriptor in kept:
-                os.close(descriptor)
-            raise
+            output = pipe(0)
+            errors = subprocess.STDOUT if request["merge_stderr"] else pipe(0)
+            source = pipe(1) if request["has_input"] else subprocess.DEVNULL
+            self.child = children.start(request["argv"], request["cwd"], env, [source, output, errors])
+            is_started = True
         finally:
-            for descriptor in given:
+            for descriptor in given if is_started else given + kept:
                 os.close(descriptor)
-        self._serve(call, kept, has_errors=not request["merge_stderr"], has_input=request["has_input"])
+        self._pumps = [Pump(loop, kept[0], call.output, self.child)]
+        if not request["merge_stderr"]:
+            self._pumps.append(Pump(loop, kept[1], call.errors, self.child))
+        self._feeding = loop.start(feed(loop, call.input, kept[-1])) if request["has_input"] else None
 
-    def _serve(self, call: Call, kept: list[int], *, has_errors: bool, has_input: bool) -> None:
-        self._pumps = [Pump(self._loop, kept[0], call.output, self.child)]
-        if has_errors:
-            self._pumps.append(Pump(self._loop, kept[1], call.errors, self.child))
-        self._feeding = self._loop.start(feed(self._loop, call.input, kept[-1])) if has_input else None
+    def may_have_lost(self, process: Process) -> bool:
+        """Tell whether a process that the runner has inherited can only be this command's."""
+        return self.is_alone and process.started >= self._began and process.pid not in self._children
 
     async def drain(self) -> None:
         """Wait until all was sent that the command printed."""
@@ -177,32 +252,3 @@ class Pump:
             else:
                 await self._loop.turn()
         os.close(self._descriptor)
-
-
-async def feed(loop: Loop, source: Inflow, descriptor: int) -> None:
-    """Write what comes from the owner into a pipe, then close it; what nobody reads is dropped."""
-    try:
-        while True:
-            data = await source.read()
-            if not data:
-                return
-            await write_all(loop, descriptor, data)
-    except BrokenPipeError:
-        while await source.read():
-            continue
-    finally:
-        os.close(descriptor)
-
-
-async def write_all(loop: Loop, descriptor: int, data: bytes) -> None:
-    """Write to a pipe or socket, as fast as the other side takes it.
-
-    Raises:
-        OSError: The other side is gone.
-    """
-    view = memoryview(data)
-    while view:
-        try:
-            view = view[os.write(descriptor, view) :]
-        except BlockingIOError:
-            await loop.writable(descriptor)

@@ -56,6 +56,7 @@ class Files:
             descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         except OSError as error:
             raise refused_file(error, path) from error
+        is_done = False
         try:
             try:
                 await self._receive(call, descriptor)
@@ -64,11 +65,12 @@ class Files:
             finally:
                 os.close(descriptor)
             os.rename(unfinished, path)
-        except BaseException as error:
-            os.unlink(unfinished)
-            if isinstance(error, OSError):
-                raise refused_file(error, path) from error
-            raise
+            is_done = True
+        except OSError as error:
+            raise refused_file(error, path) from error
+        finally:
+            if not is_done:
+                os.unlink(unfinished)
         return {}
 
     async def _receive(self, call: Call, descriptor: int) -> None:
@@ -149,9 +151,9 @@ class Files:
         try:
             await self._copy(source, unfinished)
             os.rename(unfinished, target)
-        except BaseException:
+        finally:
+            # There is nothing any more of one that was put in its place.
             await self._remove(unfinished)
-            raise
         await self._remove(source)
 
     async def _copy(self, source: str, target: str) -> None:

@@ -35,6 +35,7 @@ OUTPUT_END = 13
 END = 14  # the last frame of a call: JSON
 ACCEPT = 15  # begins a call of the runner's own: a connection to a port that it listens on for the call named in it
 PONG = 16
+READY = 17  # what was asked for is there, and goes on
 # From both: so many more bytes of a stream may be sent.
 CREDIT = 20
 

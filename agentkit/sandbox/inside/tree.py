@@ -1,13 +1,14 @@
 """Finding and ending every process of a command, those included that left its session or lost their parent.
 
-Three things tell that a process belongs to a command: the mark in the environment it was started with, the session or
-group that the command leads, and being a child of one that does. One that wiped its environment, left the session and
-lost its parent is found by none of them.
+A process belongs to a command if the environment it was started with has the command's mark, if it is in the session or
+group that the command leads, or if its parent belongs to it. One that wiped its environment, left the session and lost
+its parent is told by when it began, provided that no other command ran since; the runner has inherited it.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 
@@ -15,8 +16,12 @@ from agentkit.sandbox.inside.loop import Loop
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+#: The variables by which the processes of a command, and those of a background process, are found.
+COMMAND_MARK = "AGENTKIT_EXEC"
+PROCESS_MARK = "AGENTKIT_PROCESS"
+MARKS = re.compile(rb"\0AGENTKIT_(EXEC|PROCESS)=")
 #: A process that doesn't end within this time after SIGKILL, in seconds, is stuck in the kernel and is left behind.
 PATIENCE = 5.0
 _STOP_PASSES = 50
@@ -58,6 +63,11 @@ def processes() -> Iterator[Process]:
                 yield process
 
 
+def ticks_now() -> int:
+    """Return the present moment as ``Process.started`` counts."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+
+
 def read_file(path: str) -> bytes:
     """Return the content of a small file, or nothing if it can't be read (any more)."""
     try:
@@ -78,41 +88,48 @@ def read_file(path: str) -> bytes:
 
 
 class Tree:
-    """The processes of one command.
+    """The processes of one command."""
 
-    Attributes:
-        mark: What stands in the environment of each, as ``NAME=value``.
-        root: The command itself, which leads a session; 0 if it isn't known.
-    """
+    def __init__(
+        self, mark: str, root: int, *, keeper: int = 0, is_stray: Callable[[Process], bool] | None = None
+    ) -> None:
+        """Describe them.
 
-    def __init__(self, mark: str, root: int) -> None:
-        self._mark = mark.encode() + b"\0"
+        Args:
+            mark: What stands in the environment of each, as ``NAME=value``.
+            root: The command itself, which leads a session; 0 if it isn't there any more.
+            keeper: A process whose children belong to the command, though it doesn't itself.
+            is_stray: Tells of a process without a mark that the runner has inherited whether it is the command's.
+        """
+        self._mark = b"\0" + mark.encode() + b"\0"
         self._root = root
-        self._known: dict[tuple[int, int], None] = {}
+        self._keeper = keeper
+        self._is_stray = is_stray
+        self._known: set[tuple[int, int]] = set()
 
     def living(self) -> set[int]:
         """Return those that live now."""
-        spared = {1, os.getpid()}
-        others: dict[int, Process] = {process.pid: process for process in processes() if process.pid not in spared}
-        found: set[int] = set()
-        for process in others.values():
-            if self._is_member(process):
-                found.add(process.pid)
+        others = {process.pid: process for process in processes() if process.pid not in (1, os.getpid(), self._keeper)}
+        found = {process.pid for process in others.values() if self._is_member(process)}
         grows = True
         while grows:
             more = {pid for pid, process in others.items() if process.parent in found and pid not in found}
             found |= more
             grows = bool(more)
-        for pid in found:
-            self._known[pid, others[pid].started] = None
+        self._known |= {(pid, others[pid].started) for pid in found}
         return found
 
     def _is_member(self, process: Process) -> bool:
         if self._root and self._root in (process.pid, process.session, process.group):
             return True
-        if (process.pid, process.started) in self._known:
+        if (process.pid, process.started) in self._known or (self._keeper and process.parent == self._keeper):
             return True
-        return self._mark in b"\0" + read_file(f"/proc/{process.pid}/environ") + b"\0"
+        environment = b"\0" + read_file(f"/proc/{process.pid}/environ") + b"\0"
+        if self._mark in environment:
+            return True
+        if self._is_stray is None or process.parent != os.getpid() or MARKS.search(environment):
+            return False
+        return self._is_stray(process)
 
     def send(self, number: signal.Signals) -> set[int]:
         """Send a signal to those that live; return who they are."""
