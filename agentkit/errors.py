@@ -480,9 +480,9 @@ class CommandNotFoundError(SandboxError, FileNotFoundError):
         program: The first word of the command.
     """
 
-    def __init__(self, program: str) -> None:
+    def __init__(self, program: str, mend: str = "a line for a shell goes to exec(shell=…)") -> None:
         self.program = program
-        super().__init__(f"no program {program!r} in the sandbox; a line for a shell goes to exec(shell=…)")
+        super().__init__(f"no program {program!r} in the sandbox; {mend}")
 
 
 class CommandFailedError(SandboxError):
