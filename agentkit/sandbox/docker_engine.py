@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,9 +15,9 @@ from agentkit.sandbox import docker_images, docker_instances
 from agentkit.sandbox.docker_channel import DockerChannel, DockerProgram
 from agentkit.sandbox.docker_client import DockerClient, DockerThreads
 from agentkit.sandbox.docker_connection import request
-from agentkit.sandbox.docker_plan import ENVIRONMENT, environment_of
 from agentkit.sandbox.engine import Feature, Instance, InstancePlan, OnProgress, PullProgress, SavedImage
 from agentkit.sandbox.guest import Guest
+from agentkit.sandbox.main_process import hand_over
 from agentkit.sandbox.runner_bundle import RunnerSettings
 from agentkit.sandbox.runner_guest import RUNNER, open_runner
 
@@ -159,7 +159,7 @@ class DockerEngine:
         if guest is None:
             raise ImageError(plan.spec.image_reference, "it has no Python of 3.8 or newer")
         try:
-            await _hand_over(guest, plan)
+            await hand_over(guest, plan)
         except BaseException:
             await guest.close()
             raise
@@ -225,18 +225,6 @@ class DockerEngine:
     async def _path(self, path: str) -> str:
         version = await self._threads.quick(lambda client: client.quick.api_version)
         return f"/v{version}{path}"
-
-
-async def _hand_over(guest: Guest, plan: InstancePlan) -> None:
-    """Tell the watchdog what it isn't told at its start: what may change, and what must not be in any image (T11)."""
-    await guest.set_inactivity(plan.inactivity)
-    await guest.touch()
-    if plan.spec.entrypoint is not None and await guest.stat(ENVIRONMENT) is None:
-        await guest.write(ENVIRONMENT, _pieces(environment_of(plan)), mode=0o600)
-
-
-async def _pieces(content: bytes) -> AsyncIterator[bytes]:
-    yield content
 
 
 def _remove_instance(client: DockerClient, made: Instance) -> None:

@@ -26,9 +26,9 @@ from agentkit.sandbox.docker_plan import (
     directories,
     volume_labels,
     volume_name,
-    whole_seconds,
 )
 from agentkit.sandbox.engine import MANAGED, STORE, Instance, InstancePlan
+from agentkit.sandbox.main_process import whole_seconds
 from agentkit.sandbox.spec import HOME, WORKSPACE, Volume
 
 #: Out of memory is told by the kernel's SIGKILL besides the engine's flag, which is set for any process (T14).

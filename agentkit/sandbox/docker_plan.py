@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import io
-import math
-import shlex
 import tarfile
 from collections.abc import Iterable, Mapping
-from datetime import datetime, timedelta
-from pathlib import Path
+from datetime import datetime
 from typing import Any
 
-from agentkit.clock import duration_of
 from agentkit.sandbox.engine import AGENT, INSTANCE, MANAGED, SANDBOX, SNAPSHOT, SPEC, STORE, InstancePlan
+from agentkit.sandbox.main_process import main_process
 from agentkit.sandbox.spec import WORKSPACE, SandboxSpec
 
-#: Where the watchdog, the runner and the owner leave each other notes; in memory, empty after each start.
-NOTES = "/run/agentkit"
-ENVIRONMENT = f"{NOTES}/environment"
 #: The repository of tags that say what is a snapshot.
 SNAPSHOTS = "agentkit/snapshot"
 #: Tags that hold on to a deleted snapshot while containers of it are there, and to an import under way.
@@ -31,7 +25,6 @@ TEMPORARY = "agentkit.docker.temporary"
 VOLUME = "agentkit.volume"
 
 _OURS = (MANAGED, STORE, AGENT, SANDBOX, INSTANCE, SPEC, SNAPSHOT, BASE, COMPACT, TEMPORARY)
-_WATCHDOG = Path(__file__).with_name("inside") / "watchdog.sh"
 _RUN_SIZE = 64 << 20
 
 
@@ -60,27 +53,6 @@ def container_of(plan: InstancePlan, image: str, labels: Mapping[str, str], *, p
             "Mounts": list(_mounts(plan)),
         },
     }
-
-
-def main_process(plan: InstancePlan) -> list[str]:
-    """Return program and arguments of the watchdog."""
-    lines = _WATCHDOG.read_text(encoding="utf-8").splitlines()
-    # Its comments would fill every list of processes.
-    script = "\n".join(line for line in lines if not line.startswith("#"))
-    lifetime = duration_of(plan.spec.max_lifetime, "max_lifetime")
-    seconds = [str(whole_seconds(plan.inactivity)), str(whole_seconds(lifetime))]
-    return ["sh", "-c", script, "agentkit", NOTES, *seconds, *(plan.spec.entrypoint or ())]
-
-
-def environment_of(plan: InstancePlan) -> bytes:
-    """Return the file that the entrypoint's shell reads its variables from."""
-    lines = [f"export {name}={shlex.quote(value)}\n" for name, value in plan.env.items()]
-    return "".join(lines).encode()
-
-
-def whole_seconds(duration: timedelta) -> int:
-    """Return a duration in seconds, rounded up."""
-    return math.ceil(duration.total_seconds())
 
 
 def _limits(spec: SandboxSpec, processors: int) -> dict[str, Any]:

@@ -95,12 +95,11 @@ class Guest(Protocol):
     Paths are absolute and mean what they mean to the instance's user. Missing files and refused access raise a
     ``SandboxFileError``. When the instance stops, or the way in breaks, everything under way raises
     ``SandboxStoppedError`` or ``SandboxConnectionError``.
-
-    Attributes:
-        is_open: The way in still works.
     """
 
-    is_open: bool
+    @property
+    def is_open(self) -> bool:
+        """The way in still works."""
 
     def run(self, command: Command) -> AsyncGenerator[Output, None]:
         """Run a command: its output as it comes, at last one ``Exit``.
