@@ -152,6 +152,8 @@ class Lifecycle:
                 return await coroutine
 
         task = self._loop.create_task(run(), name=work.label, context=context.outside())
+        # One that is cancelled before its first turn has never come to the coroutine.
+        task.add_done_callback(lambda _: coroutine.close())
         self.tracked.add(task, None, work, self)
         self._work_began()
         return task

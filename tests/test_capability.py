@@ -434,3 +434,19 @@ async def test_capability_finds_out_that_its_instance_is_gone(manual_runtime: St
     await runtime.crash()
 
     assert (before, old.is_gone) == (False, True)
+
+
+async def test_spawned_work_that_never_began_leaves_nothing_behind(manual_runtime: Start) -> None:
+    """A crash right behind it: its coroutine is closed, or Python would warn of it."""
+    runtime = await manual_runtime(Plain)
+
+    async def work() -> None:
+        """Never begun."""
+
+    async def spawn(host: Plain) -> Any:
+        return host.meter.lifecycle.spawn_work(work(), "reading")
+
+    task = await runtime.get(Plain, "ada").use(spawn)
+    await runtime.crash()
+
+    assert task.cancelled()
