@@ -36,8 +36,23 @@ class Driving:
     async def wake(self) -> None:
         """See to it that whatever can go on does; what is stored decides what that is."""
         self._is_wanted = True
+        self._begin()
+
+    def _begin(self) -> None:
         if self._task is None and not self._has_left:
             self._task = self.parts.lifecycle.spawn_work(self._drive(), "the harness")
+            self._task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Note that nothing is driven any more: cancelled, the instance ends; failed, the heart beats again."""
+        self._task = None
+        is_whole = not task.cancelled() and task.exception() is None
+        if not is_whole:  # what is in memory may be ahead of what is stored, or behind it
+            self._transcript = None
+        self._has_left = self._has_left or task.cancelled()
+        self.live.rest()
+        if is_whole and self._is_wanted:
+            self._begin()
 
     async def stop(self, id: str) -> None:
         """End a run that has been marked as cancelled."""
@@ -81,22 +96,11 @@ class Driving:
             raise AgentGoneError(agent, "its instance has left; the run goes on where the agent lives next")
 
     async def _drive(self) -> None:
-        is_whole = False
         try:
-            while self._is_wanted:
-                try:
-                    while (run := await self._next_run()) is not None:
-                        await self._drive_run(run)
-                finally:
-                    await self.opening.close()
-            is_whole = True
+            while (run := await self._next_run()) is not None:
+                await self._drive_run(run)
         finally:
-            if not is_whole:  # what is in memory may be ahead of what is stored, or behind it
-                self._transcript = None
-            task = asyncio.current_task()
-            self._has_left = self._has_left or (task is not None and task.cancelling() > 0)
-            self._task = None
-            self.live.rest()
+            await self.opening.close()
 
     async def _next_run(self) -> RunRecord | None:
         self._is_wanted = False
