@@ -22,6 +22,7 @@ from agentkit.errors import (
 from agentkit.events import SANDBOX
 from agentkit.sandbox.engine import INSTANCE, SNAPSHOT, SPEC, Instance, InstancePlan, PullProgress
 from agentkit.sandbox.keeper import Keeper
+from agentkit.sandbox.outfit import warn_of_network
 from agentkit.sandbox.snapshot_rows import Row
 from agentkit.sandbox.snapshots import Snapshot, to_snapshot
 from agentkit.sandbox.stops import Intent, Started
@@ -106,6 +107,7 @@ class Changes:
     async def _create(self, row: Row | None) -> None:
         keeper, source = self._keeper, None if row is None else row.id
         plan = await keeper.plan(instance=self.scope.new_id(), source=source)
+        warn_of_network(await keeper.engine(), keeper.spec)
         await self._look_after(is_running=True)
         record = await self._ledger.record()
         intended = replace(record, instance=plan.labels[INSTANCE], is_running=False, intent="start", told=None)

@@ -25,6 +25,7 @@ from agentkit.sandbox.engine import SNAPSHOT, Instance
 from agentkit.sandbox.exposed import ExposedPorts
 from agentkit.sandbox.guest import Connection, Guest
 from agentkit.sandbox.keeper import Keeper
+from agentkit.sandbox.outfit import Outfit, fit_out
 
 logger = logging.getLogger(__name__)
 
@@ -39,10 +40,19 @@ class Entry:
 
     Attributes:
         instance: Id of what it leads into.
+        outfit: What is served to it.
     """
 
     instance: str
     guest: Guest
+    outfit: Outfit
+
+    async def close(self) -> None:
+        """Close it; commands under way end."""
+        try:
+            await self.guest.close()
+        finally:
+            await self.outfit.close()
 
 
 class WayIn:
@@ -155,10 +165,15 @@ class WayIn:
         engine = await keeper.engine()
         plan = await keeper.plan(instance=found.id, source=found.labels.get(SNAPSHOT) or None)
         guest = await engine.enter(keeper.name, plan)
-        self._entry = Entry(instance=found.id, guest=guest)
+        try:
+            await guest.set_inactivity(plan.inactivity)
+            outfit = await fit_out(guest, keeper.spec, hold=self.activity.counted)
+        except BaseException:
+            await guest.close()
+            raise
+        self._entry = Entry(instance=found.id, guest=guest, outfit=outfit)
         self.hold_on()
         self.watch(found)
-        await guest.set_inactivity(plan.inactivity)
         record = await keeper.ledger.record()
         taken_on = replace(
             record, instance=found.id, is_running=True, intent=None, restore=found.labels.get(SNAPSHOT) or None
@@ -268,4 +283,4 @@ class WayIn:
 async def close(entry: Entry | None) -> None:
     """Close a way in, if there is one."""
     if entry is not None:
-        await entry.guest.close()
+        await entry.close()

@@ -17,8 +17,10 @@ import pytest
 from agentkit.clock import SystemClock
 from agentkit.ids import IdSource
 from agentkit.sandbox.engine import SandboxEngine
+from agentkit.testing import InMemoryEngine, ManualRuntime
 from tests.sandbox.box import Box, Boxes
 from tests.sandbox.engines import CANDIDATES, absence
+from tests.sandbox.sandbox_host import Coder, Given
 
 _ENGINE_OF = pytest.StashKey[dict[str, str]]()
 _LEFT_OUT = pytest.StashKey[Counter[tuple[str, str]]]()
@@ -107,3 +109,32 @@ async def boxes(engine: SandboxEngine) -> AsyncIterator[Boxes]:
 async def box(boxes: Boxes) -> Box:
     """Return a running instance."""
     return await boxes.start()
+
+
+# The capability, on an engine in memory and a clock in the test's hand.
+
+
+@pytest.fixture
+def given() -> Given:
+    """Return what the agents of a test go by."""
+    return Given()
+
+
+@pytest.fixture
+def memory_engine() -> InMemoryEngine:
+    """Return an engine without any instance."""
+    return InMemoryEngine()
+
+
+@pytest.fixture
+async def runtime(given: Given, memory_engine: InMemoryEngine, tmp_path: Path) -> AsyncIterator[ManualRuntime]:
+    """Return a runtime of agents with a sandbox, with its store in a file."""
+    store = f"sqlite:///{tmp_path}/agents.db"
+    async with ManualRuntime(Coder, store=store, engine=memory_engine, deps=given) as runtime:
+        yield runtime
+
+
+@pytest.fixture
+def coder(runtime: ManualRuntime) -> Coder:
+    """Return an agent with a sandbox."""
+    return runtime.get(Coder, "ada")

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,42 +10,14 @@ import pytest
 from agentkit.errors import (
     SandboxRunningError,
     SandboxStoppedError,
-    SnapshotNotFoundError,
-    SpecMismatchError,
 )
-from agentkit.sandbox import Sandbox, SandboxSpec
-from agentkit.testing import InMemoryEngine, ManualRuntime
+from agentkit.sandbox import Sandbox
+from agentkit.testing import ManualRuntime
 from tests.sandbox.sandbox_host import Coder, Given
 
 MINUTE = timedelta(minutes=1)
 HOUR = timedelta(hours=1)
 DAY = timedelta(days=1)
-
-
-@pytest.fixture
-def given() -> Given:
-    """Return what the agents of this test go by."""
-    return Given()
-
-
-@pytest.fixture
-def engine() -> InMemoryEngine:
-    """Return an engine without any instance."""
-    return InMemoryEngine()
-
-
-@pytest.fixture
-async def runtime(given: Given, engine: InMemoryEngine, tmp_path: Path) -> AsyncIterator[ManualRuntime]:
-    """Return a runtime with a store in a file."""
-    store = f"sqlite:///{tmp_path}/agents.db"
-    async with ManualRuntime(Coder, store=store, engine=engine, deps=given, idle_timeout=70) as runtime:
-        yield runtime
-
-
-@pytest.fixture
-def coder(runtime: ManualRuntime) -> Coder:
-    """Return an agent."""
-    return runtime.get(Coder, "ada")
 
 
 async def test_command_runs_and_files_stay(coder: Coder) -> None:
