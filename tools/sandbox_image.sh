@@ -45,7 +45,7 @@ more = [one for one in pattern.findall(theirs.read_text()) if one not in known] 
 for number, certificate in enumerate(more):
     (root / f"usr/local/share/ca-certificates/machine-{number}.crt").write_text(certificate + "\n")
 if more:
-    subprocess.run(["chroot", str(root), "update-ca-certificates"], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(["chroot", str(root), "update-ca-certificates"], check=True, capture_output=True)
 
 # A pip that was upgraded inside looks at its own certificates only.
 pip = {"cert": f"/{bundle}"} if more else {}

@@ -64,6 +64,7 @@ class Box:
     async def inside(self) -> Guest:
         """Return the way in, opened if need be."""
         if self.guest is None or not self.guest.is_open:
+            await self.leave()
             self.guest = await self.engine.enter(self.name, self.plan)
         return self.guest
 
