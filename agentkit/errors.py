@@ -47,6 +47,7 @@ AgentKitError
     ├── CommandFailedError        only with check=True
     ├── ProcessLimitError
     ├── ProcessExistsError
+    ├── BucketError
     ├── PortTimeoutError          nothing listens on a port
     └── SandboxFileError          and one a kind, each an OSError of Python's too
 """
@@ -444,6 +445,18 @@ class SandboxConnectionError(SandboxError, ConnectionError):
 
 class SandboxBusyError(SandboxError):
     """The engine holds the sandbox for something else at the moment; try again."""
+
+
+class BucketError(SandboxError):
+    """A bucket can't be reached, or refuses.
+
+    Attributes:
+        url: The bucket, as in ``BucketMount.url``.
+    """
+
+    def __init__(self, url: str, reason: str) -> None:
+        self.url = url
+        super().__init__(f"bucket {url}: {reason}")
 
 
 class SpecMismatchError(SandboxError):
