@@ -6,7 +6,7 @@ import builtins
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
 
 from agentkit.capability import Capability
 from agentkit.clock import from_ms
@@ -38,6 +38,9 @@ if TYPE_CHECKING:
     from agentkit.jobs.breaker import MemoryLimitContext
 
 FormT = TypeVar("FormT", bound="BaseModel")
+
+#: Of the number of a line of the log.
+_MOST_DIGITS: Final = 10
 
 
 class Harness(Capability):
@@ -266,7 +269,7 @@ class Harness(Capability):
 
     async def _call_named(self, call_id: str) -> CallEntry | None:
         run, _, number = call_id.rpartition("-")
-        if not (number.isascii() and number.isdecimal()):
+        if not (number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS):
             return None
         stored = await self.lifecycle.storage.get(entry_key(int(number)))
         entry = None if stored is None else to_entry(stored)

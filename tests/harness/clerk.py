@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -24,11 +24,13 @@ class Office:
     Attributes:
         sent: What was sent, with the key of the call.
         read: What was looked up.
+        more: Further tools.
         options: What else the harness is given.
         gate: Set when a call may go on; tools that wait, wait for it.
     """
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, *, more: Sequence[Any] = (), **options: Any) -> None:
+        self.more = list(more)
         self.sent: list[tuple[str, str]] = []
         self.read: list[str] = []
         self.options = options
@@ -41,7 +43,7 @@ class Clerk(Agent):
     def __init__(self, context: AgentContext) -> None:
         super().__init__(context)
         office: Office = context.deps
-        tools = [self.look_up, self.send, self.file, self.fail, self.wait, self.sign, *office.options.pop("more", [])]
+        tools = [self.look_up, self.send, self.file, self.fail, self.wait, self.sign, *office.more]
         self.harness = self.lifecycle.use(Harness(**{"tools": tools, "limits": Limits(turns=40), **office.options}))
 
     @tool(effect="read")

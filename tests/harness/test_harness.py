@@ -225,7 +225,7 @@ async def test_sub_agent_is_found_again_after_a_crash(manual_runtime: Start) -> 
             return str(await self.get(Clerk, "helper").ask(task, key=context.idempotency_key))
 
         def __init__(self, context: AgentContext) -> None:
-            context.deps.options["more"] = [self.delegate]
+            context.deps.more = [self.delegate]
             super().__init__(context)
 
     def speak(request: Any) -> Any:
