@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import hashlib
 from collections.abc import AsyncIterator
@@ -55,6 +56,7 @@ class Box:
     engine: SandboxEngine
     plan: InstancePlan
     guest: Guest | None = None
+    opening: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def name(self) -> str:
@@ -63,10 +65,11 @@ class Box:
 
     async def inside(self) -> Guest:
         """Return the way in, opened if need be."""
-        if self.guest is None or not self.guest.is_open:
-            await self.leave()
-            self.guest = await self.engine.enter(self.name, self.plan)
-        return self.guest
+        async with self.opening:
+            if self.guest is None or not self.guest.is_open:
+                await self.leave()
+                self.guest = await self.engine.enter(self.name, self.plan)
+            return self.guest
 
     async def leave(self) -> None:
         """Close the way in."""

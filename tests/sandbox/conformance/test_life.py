@@ -267,4 +267,3 @@ async def test_end_of_the_way_in_is_noticed(boxes: Boxes) -> None:
         async with asyncio.timeout(20):
             await running
     assert not guest.is_open
-
