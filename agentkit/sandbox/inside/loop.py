@@ -129,11 +129,13 @@ class Loop:
     def run(self, coroutine: Coroutine[Any, Any, None]) -> None:
         """Run until this coroutine has ended."""
         main = self.start(coroutine)
-        while not main.is_done:
+        while True:
             # One round: those who are ready now, then a look at descriptors and timers; nobody is left waiting.
             for _ in range(len(self._ready)):
                 task, value = self._ready.popleft()
                 task.resume(value)
+            if main.is_done:
+                return
             self._poll()
 
     def _poll(self) -> None:
