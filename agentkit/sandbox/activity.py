@@ -79,9 +79,14 @@ class Activity:
             self._beat = self._spawn(self._beats(), "use of the sandbox")
 
     async def _beats(self) -> None:
+        was_working = False
         while self.is_active:
+            was_working = self._is_working()
             await self.tell()
             await self._clock().sleep(BEAT_SECONDS)
+        if was_working:
+            # Calls tell of their end themselves; the end of work is only noticed here.
+            await self.tell()
 
     async def tell(self) -> None:
         """Touch now, unless it has just been done. What fails here fails whatever uses the sandbox, too."""

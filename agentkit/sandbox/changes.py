@@ -66,7 +66,7 @@ class Changes:
             row = None if snapshot is None else await self._row_of(snapshot)
             await self._prepare(row)
             if found is not None:
-                await self._clear(found, save=self._keeper.spec.autosave and not is_unfinished)
+                await self._clear(found, save=self._keeper.spec.autosave and not is_unfinished, spared=row)
             await self._create(row)
 
     async def ensure_started(self, *, replace: bool) -> None:
@@ -91,6 +91,7 @@ class Changes:
         if found.is_running:
             await self._stop(found, "stop", GRACE)
         row = await self._save(found, _AUTOSAVE, is_autosave=True)
+        await self._drop_autosaves(row)
         await self._clear(found, save=False)
         await self._create(row)
 
@@ -98,7 +99,8 @@ class Changes:
         keeper = self._keeper
         await self._look_after(is_running=True)
         record = await self._ledger.record()
-        await self._ledger.save(replace(record, intent="restart", started_ms=keeper.clock.now_ms()))
+        started_ms = keeper.clock.now_ms()
+        await self._ledger.save(replace(record, intent="restart", runs=record.runs + 1, started_ms=started_ms))
         plan = await keeper.plan(instance=found.id, source=found.labels.get(SNAPSHOT) or None)
         made = await keeper.unbroken((await keeper.engine()).start(plan))
         await self._way.enter(made)
@@ -111,7 +113,7 @@ class Changes:
         await self._look_after(is_running=True)
         record = await self._ledger.record()
         intended = replace(record, instance=plan.labels[INSTANCE], is_running=False, intent="start", told=None)
-        await self._ledger.save(replace(intended, started_ms=keeper.clock.now_ms()))
+        await self._ledger.save(replace(intended, runs=record.runs + 1, started_ms=keeper.clock.now_ms()))
         try:
             made = await self._made(plan)
             if row is not None:
@@ -230,12 +232,13 @@ class Changes:
                 await self._way.look()
             elif record.restore is not None:
                 await self._ledger.save(replace(record, restore=None))
-            await self._drop_autosaves(None)
+            await self._drop_autosaves()
 
-    async def _clear(self, found: Instance, *, save: bool) -> None:
-        """Remove an instance that doesn't run, or that nobody was told of."""
+    async def _clear(self, found: Instance, *, save: bool, spared: Row | None = None) -> None:
+        """Remove an instance that doesn't run, or that nobody was told of; ``spared`` is started from next."""
         if save:
-            await self._save(found, _AUTOSAVE, is_autosave=True)
+            saved = await self._save(found, _AUTOSAVE, is_autosave=True)
+            await self._drop_autosaves(saved, spared)
         await self._way.close()
         await self._keeper.unbroken((await self._keeper.engine()).remove(self._keeper.name))
         await self._way.look()
@@ -276,14 +279,13 @@ class Changes:
         record = await self._ledger.record()
         await self._ledger.save(replace(record, restore=row.id) if is_autosave else record, dict([row.stored]))
         self.scope.emit(SANDBOX, "sandbox:snapshot", {"snapshot": row.id, "size": row.size, "is_autosave": is_autosave})
-        if is_autosave:
-            await self._drop_autosaves(row)
         return row
 
-    async def _drop_autosaves(self, kept: Row | None) -> None:
+    async def _drop_autosaves(self, *spared: Row | None) -> None:
         """Delete what was saved when earlier containers had to go; a newer one takes their place."""
+        ids = {row.id for row in spared if row is not None}
         for row in await self.rows.all():
-            if row.is_autosave and row.state == "ready" and (kept is None or row.id != kept.id):
+            if row.is_autosave and row.state == "ready" and row.id not in ids:
                 await self.rows.delete(row)
 
     # what is due though nobody calls

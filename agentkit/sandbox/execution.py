@@ -210,8 +210,12 @@ class KeptOutput:
         if not self.is_cut:
             return (self._head + self._tail).decode("utf-8", "replace")
         self._cut()
-        start = next((place for place, byte in enumerate(self._tail[:4]) if byte & 0xC0 != 0x80), 0)
-        head = codecs.getincrementaldecoder("utf-8")("replace").decode(bytes(self._head))
+        decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        head = decoder.decode(bytes(self._head))
+        unfinished = len(decoder.getstate()[0])
+        # A character has at most three bytes besides its first.
+        begun = len(self._tail) if len(self._tail) < 4 else 0
+        start = next((place for place, byte in enumerate(self._tail[:4]) if byte & 0xC0 != 0x80), begun)
+        missing = self._total - len(self._head) + unfinished - len(self._tail) + start
         tail = self._tail[start:].decode("utf-8", "replace")
-        missing = self._total - len(self._head) - len(self._tail) + start
         return f"{head}\n[… {missing:,} bytes are missing here …]\n{tail}"

@@ -25,6 +25,7 @@ class Record:
         intent: What we are about to do to it.
         started_ms: When its run began, by the engine's clock.
         restore: Snapshot that ``ensure_started`` goes on from where there is no container.
+        runs: How often it was started, over all its containers; names its stops.
         told: The engine's moment of the last stop of this instance that was told.
         last: The last stop that was told.
     """
@@ -34,6 +35,7 @@ class Record:
     intent: Intent | None = None
     started_ms: int | None = None
     restore: str | None = None
+    runs: int = 0
     told: str | None = None
     last: Stopped | None = None
 
@@ -79,21 +81,23 @@ def look(record: Record, found: Instance | None, *, now: datetime, age: timedelt
     if record.intent == "destroy" or (not found.is_running and found.stopped_at is None):
         return Look(record=record, must_go=True)
     if found.id != record.instance:
-        record = replace(record, instance=found.id, told=None, is_running=True, intent=None)
+        record = replace(record, instance=found.id, told=None, is_running=True, intent=None, runs=record.runs + 1)
     if found.is_running and record.intent == "start":
         return Look(record=record)  # nobody was told of it yet: whoever takes it on ends the intent
     if found.is_running:
         return Look(record=replace(record, is_running=True, intent=None))
+    return _stopped(record, found, now - max(age, timedelta(0)))
+
+
+def _stopped(record: Record, found: Instance, at: datetime) -> Look:
+    """It doesn't run: is that known already, was it never started again, or has it stopped since?"""
     told = _moment(found)
-    if told == record.told:
-        return Look(record=replace(record, is_running=False, intent=None))
-    stop = Stopped(
-        id=f"{found.id}-{told}",
-        reason=reason_of(found, record.intent),
-        exit_code=found.exit_code,
-        at=now - max(age, timedelta(0)),
-    )
-    return Look(record=replace(record, is_running=False, intent=None, told=told, last=stop), stop=stop)
+    if told == record.told and not record.is_running:
+        return Look(record=replace(record, intent=None))
+    is_ours = record.is_running or record.intent in ("start", "restart")
+    runs = record.runs if is_ours else record.runs + 1  # somebody else has started it
+    stop = Stopped(id=f"{found.id}-{runs}", reason=reason_of(found, record.intent), exit_code=found.exit_code, at=at)
+    return Look(record=replace(record, is_running=False, intent=None, told=told, runs=runs, last=stop), stop=stop)
 
 
 def _gone(record: Record, now: datetime) -> Look:
@@ -104,7 +108,9 @@ def _gone(record: Record, now: datetime) -> Look:
     if record.instance is None or not record.is_running:
         return Look(record=left)
     is_ours = record.intent == "destroy"
-    stop = Stopped(id=f"{record.instance}-end", reason="destroyed" if is_ours else "engine", exit_code=None, at=now)
+    stop = Stopped(
+        id=f"{record.instance}-{record.runs}", reason="destroyed" if is_ours else "engine", exit_code=None, at=now
+    )
     return Look(record=replace(left, last=stop), stop=stop)
 
 

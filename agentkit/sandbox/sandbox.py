@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 from agentkit.capability import Capability
 from agentkit.clock import Duration, duration_of
@@ -16,11 +16,13 @@ from agentkit.jobs.outcome import RescheduleAt
 from agentkit.sandbox.changes import GRACE, Changes
 from agentkit.sandbox.command import ExecResult
 from agentkit.sandbox.engine import SandboxEngine
+from agentkit.sandbox.engines import EngineChoice, open_engine
 from agentkit.sandbox.execution import Stream, checked, command_of, output_of, run
 from agentkit.sandbox.files import Files
 from agentkit.sandbox.keeper import Keeper
 from agentkit.sandbox.ledger import STOPPED, may_run, tend_payload
 from agentkit.sandbox.on_stop import OnStop, StopCallback
+from agentkit.sandbox.outfit import check_parts
 from agentkit.sandbox.processes import Processes
 from agentkit.sandbox.snapshots import Snapshot, Snapshots
 from agentkit.sandbox.spec import WORKSPACE, SandboxSpec, check_inactivity
@@ -28,9 +30,11 @@ from agentkit.sandbox.stops import Started, Stopped
 from agentkit.sandbox.way_in import WayIn
 from agentkit.store.store import JobRow
 
+if TYPE_CHECKING:
+    from agentkit.sandbox.git import Git
+
 logger = logging.getLogger(__name__)
 
-EngineChoice: TypeAlias = SandboxEngine | Literal["docker", "bubblewrap", "auto"]
 #: What ``exec`` keeps of each stream, unless told otherwise.
 MAX_OUTPUT = 10 << 20
 #: When an engine that could not be reached is asked again.
@@ -92,6 +96,7 @@ class Sandbox(Capability):
         """
         self.id = id
         self.spec = spec or SandboxSpec()
+        check_parts(self.spec)
         self._choice = engine
         self._on_stop = None if on_stop is None else StopCallback(on_stop)
         self._made_parts: tuple[Keeper, WayIn, Changes] | None = None
@@ -124,12 +129,7 @@ class Sandbox(Capability):
         return self._parts()[2]
 
     async def _open_engine(self) -> SandboxEngine:
-        choice: EngineChoice = self.lifecycle.stand_in("engine") or self._choice or "docker"
-        if not isinstance(choice, str):
-            return choice
-        from agentkit.sandbox.engines import open_engine
-
-        return await open_engine(choice)
+        return await open_engine(self.lifecycle.stand_in("engine") or self._choice or "docker")
 
     # its life
 
@@ -292,6 +292,13 @@ class Sandbox(Capability):
     def processes(self) -> Processes:
         """Its background processes."""
         return Processes(self._way)
+
+    @property
+    def git(self) -> Git:
+        """Repositories in it."""
+        from agentkit.sandbox.git import Git
+
+        return Git(self)
 
     async def expose(self, port: int) -> str:
         """Return ``http://127.0.0.1:…`` on this machine, which leads to a port inside.

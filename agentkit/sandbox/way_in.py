@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import Context
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from agentkit.clock import Clock
 from agentkit.errors import (
@@ -20,12 +21,17 @@ from agentkit.errors import (
     SandboxError,
     SandboxStoppedError,
 )
+from agentkit.events import SANDBOX
+from agentkit.plain_text import one_line
 from agentkit.sandbox.activity import BEAT_SECONDS, Activity
 from agentkit.sandbox.engine import SNAPSHOT, Instance
 from agentkit.sandbox.exposed import ExposedPorts
 from agentkit.sandbox.guest import Connection, Guest
 from agentkit.sandbox.keeper import Keeper
 from agentkit.sandbox.outfit import Outfit, fit_out
+
+if TYPE_CHECKING:
+    from agentkit.sandbox.proxy import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -167,7 +173,7 @@ class WayIn:
         guest = await engine.enter(keeper.name, plan)
         try:
             await guest.set_inactivity(plan.inactivity)
-            outfit = await fit_out(guest, keeper.spec, hold=self.activity.counted)
+            outfit = await fit_out(guest, keeper.spec, self._tell_refused)
         except BaseException:
             await guest.close()
             raise
@@ -182,6 +188,14 @@ class WayIn:
             await keeper.ledger.save(taken_on)
         self.activity.stir()
         return guest
+
+    def _tell_refused(self, refused: Refused) -> None:
+        host = one_line(refused.host)
+        logger.warning(
+            "the sandbox of %s may not reach %s:%d: %s", self._scope.agent, host, refused.port, refused.reason
+        )
+        facts = {"host": host, "port": refused.port, "reason": refused.reason}
+        self._scope.emit(SANDBOX, "sandbox:refused", facts)
 
     def release(self) -> Entry | None:
         """Take the way in away from new uses; those under way go on with it."""
