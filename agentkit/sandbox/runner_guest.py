@@ -56,8 +56,7 @@ async def open_runner(
     decoder = None
     try:
         async with asyncio.timeout(_START):
-            await channel.write(runner_bundle(settings, secrets.token_hex(4)))
-            decoder = await _hear(channel)
+            decoder = await _begin(channel, runner_bundle(settings, secrets.token_hex(4)))
     except TimeoutError:
         raise SandboxConnectionError(f"the runner inside the sandbox said nothing for {_START:g} s") from None
     finally:
@@ -68,6 +67,16 @@ async def open_runner(
     link = RunnerLink(channel, patience or Patience(), is_paused)
     link.start(decoder)
     return RunnerGuest(link, proxy_port)
+
+
+async def _begin(channel: Channel, bundle: bytes) -> frames.Decoder | None:
+    """Send the runner's modules, listening meanwhile: what can't run them speaks before it has read them."""
+    sending = asyncio.create_task(channel.write(bundle))
+    try:
+        return await _hear(channel)
+    finally:
+        sending.cancel()
+        await asyncio.gather(sending, return_exceptions=True)
 
 
 async def _hear(channel: Channel) -> frames.Decoder | None:
