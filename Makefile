@@ -13,6 +13,7 @@ checked := $(wildcard agentkit examples tests tools)
 
 # Stamps: a new pyproject.toml installs again, everything else is a no-op.
 core := $(VENV)/.agentkit-core
+shown := $(VENV)/.agentkit-demo
 dev := $(VENV)/.agentkit-dev
 peers := $(VENV)/.agentkit-benchmarks
 
@@ -20,8 +21,8 @@ peers := $(VENV)/.agentkit-benchmarks
 
 setup: $(dev)
 
-demo: $(core)
-	@$(python) -m examples.reminders.demo $(ARGS)
+demo: $(shown)
+	@$(python) -m examples.coding_agent.demo $(ARGS)
 
 test: $(dev)
 	@$(python) -m pytest $(ARGS)
@@ -60,6 +61,11 @@ $(core): pyproject.toml tools/make_venv.sh
 	@echo "setting up $(VENV)"
 	@tools/make_venv.sh "$(VENV)"
 	@$(pip) .
+	@touch $@
+
+$(shown): $(core)
+	@echo "installing what the demo needs"
+	@$(pip) '.[demo]'
 	@touch $@
 
 $(dev): $(core)

@@ -212,7 +212,7 @@ class CodingAgent(Agent[Progress]):
 
     async def _result(self, project: Project, ended: Outcome, page: str) -> Result:
         await self.sandbox.exec("git", "add", "--intent-to-add", "--all", cwd=REPOSITORY, check=True)
-        diff = await self.sandbox.exec("git", "diff", "--no-color", cwd=REPOSITORY, check=True)
+        diff = await self.sandbox.exec("git", "diff", "--no-color", "HEAD", cwd=REPOSITORY, check=True)
         pages = [*self.state.result.page, page]
         result = Result(report=ended.text, ended=str(ended), diff=diff.stdout, page=pages)
         if not project.test:

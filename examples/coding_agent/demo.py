@@ -1,4 +1,4 @@
-"""What ``make demo`` shows: an agent mends a repository in a sandbox, is killed while it is away, and finishes all the same.
+"""What ``make demo`` shows: an agent mends a repository in a sandbox, is killed while away, and finishes all the same.
 
 Everything but the model's words is real, unless a key is set: then those are too.
 """
@@ -16,7 +16,7 @@ import time
 from pathlib import Path
 
 from agentkit.errors import AgentKitError
-from agentkit.sandbox import open_engine
+from agentkit.sandbox.engines import EngineName, open_engine
 from examples.coding_agent.sample import make_sample
 from examples.reminders import demo as reminders
 
@@ -46,7 +46,8 @@ def main() -> int:
 async def _engine() -> str | None:
     """Return the name of an engine that works here, or say what to install."""
     missing = []
-    for name in ("docker", "bubblewrap"):
+    names: tuple[EngineName, ...] = ("docker", "bubblewrap")
+    for name in names:
         try:
             await open_engine(name)
         except AgentKitError as error:

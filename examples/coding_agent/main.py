@@ -82,11 +82,16 @@ async def _follow(runtime: Runtime, order: Order, watcher: ConsoleWatcher) -> Pr
     """Give the order and wait until the agent is through; an agent that knows it already just goes on."""
     agent = runtime.get(CodingAgent, agent_name(order.repository, order.task))
 
-    def failed(event: Event) -> None:
+    def heard(event: Event) -> None:
+        facts = event.payload
         if event.type == "schedule:error":
             watcher.finished()
+        elif event.type == "sandbox:pull":
+            watcher.waiting(f"Fetching {facts['image']}: {facts['done'] / 1e6:.0f} of {facts['total'] / 1e6:.0f} MB")
+        elif event.type == "sandbox:refused":
+            watcher.detail(f"refused: {facts['host']}:{facts['port']}; allow it with --allow {facts['host']}")
 
-    unsubscribe = runtime.events.subscribe("agents:schedule", failed)
+    unsubscribe = runtime.events.subscribe("*", heard)
     progress = await agent.begin(order)
     if progress.phase == "done":
         return progress

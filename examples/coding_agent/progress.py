@@ -39,7 +39,7 @@ class ConsoleWatcher:
     def detail(self, text: str) -> None:
         """See ``Watcher``."""
         for line in several_lines(text).splitlines():
-            self._console.print(Text.assemble("            ", (line[:200], "dim")), soft_wrap=True)
+            self._console.print(Text.assemble("            ", (line[:400], "dim")), soft_wrap=True)
 
     def finished(self) -> None:
         """See ``Watcher``."""
@@ -65,7 +65,9 @@ def show_outcome(console: Console, progress: Progress) -> None:
     """Print what came of it."""
     result = progress.result
     console.rule("What changed")
-    console.print(Syntax(several_lines(result.diff).rstrip() or "nothing", "diff", background_color="default"))
+    console.print(
+        Syntax(several_lines(result.diff).rstrip() or "nothing", "diff", background_color="default", word_wrap=True)
+    )
     if result.tests_passed is not None:
         console.rule("The tests at the end")
         console.print(Text(several_lines(result.tests).strip()[-3_000:]))

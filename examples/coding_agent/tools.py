@@ -149,7 +149,7 @@ class RepositoryTools:
             shell=line, cwd=REPOSITORY, timeout=timeout, merge_stderr=True, max_output=20_000
         )
         how = f"stopped after {timeout:g} s" if result.timed_out else f"exit code {result.exit_code}"
-        return f"{result.stdout.rstrip()}\n[{how}]"
+        return f"[{how}]\n{result.stdout.rstrip()}"
 
     async def _git(self, *arguments: str) -> str:
         result = await self._sandbox.exec("git", *arguments, cwd=REPOSITORY, max_output=30_000)
