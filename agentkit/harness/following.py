@@ -42,6 +42,8 @@ class Follower:
         while True:
             changed = self._source.live.signal.next()
             run = await self._source.record(self._id)
+            # Looked at first: while events are handed on, the run may end, and what it said last comes before its end.
+            outcome = outcome_of(run)
             if run.first >= 0:
                 self._number = max(self._number, run.first + 1)
                 async for event in self._stored():
@@ -49,7 +51,6 @@ class Follower:
                 if self._source.is_live(self._id):
                     for event in self._coming():
                         yield event
-            outcome = outcome_of(run)
             if outcome is not None:
                 yield RunEnded(outcome=outcome)
                 return

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from datetime import timedelta
 from typing import Any, TypeVar
+
+import pytest
 
 from agentkit import Agent
 from agentkit.harness import Harness, Limits, Run, ToolContext, tool
@@ -110,4 +111,10 @@ async def beats(runtime: ManualRuntime) -> list[str]:
     return [row.id for row in await runtime.store.jobs(AgentId("Clerk", "ada"))]
 
 
-SECOND = timedelta(seconds=1)
+async def until(condition: Any) -> None:
+    """Let the loop turn until something is so."""
+    for _ in range(10_000):
+        if condition():
+            return
+        await asyncio.sleep(0.0002)
+    pytest.fail("it never was so")

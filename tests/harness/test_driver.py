@@ -12,21 +12,12 @@ from agentkit import current_agent
 from agentkit.errors import ConfigurationError, ModelError
 from agentkit.harness import AnswerEntry, CallEntry, Limits, Run, ToolContext, tool
 from agentkit.testing import ManualRuntime, ScriptedModel, tool_call
-from tests.harness.clerk import Clerk, Office, Start, beats, stored
+from tests.harness.clerk import Clerk, Office, Start, beats, stored, until
 
 
 async def log_of(runtime: ManualRuntime) -> list[Any]:
     """Return the log of ada's harness."""
     return await runtime.get(Clerk, "ada").use(lambda clerk: clerk.harness.log())
-
-
-async def until(condition: Any) -> None:
-    """Let the loop turn until something is so."""
-    for _ in range(10_000):
-        if condition():
-            return
-        await asyncio.sleep(0.0002)
-    pytest.fail("it never was so")
 
 
 def endless() -> ScriptedModel:
