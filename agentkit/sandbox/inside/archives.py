@@ -14,7 +14,7 @@ from agentkit.sandbox.inside.streams import feed, read_report
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import tarfile
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
 
@@ -115,16 +115,43 @@ def unpack_from(descriptor: int, path: str) -> dict[str, Any]:
 
     try:
         os.makedirs(path, exist_ok=True)
-        with os.fdopen(descriptor, "rb", closefd=False) as stream:
-            with tarfile.open(fileobj=stream, mode="r|") as archive:
-                Unpacking(os.path.realpath(path)).all_of(archive)
-            while stream.read(1 << 16):
-                continue
+        stream = Counted(descriptor)
+        with tarfile.open(fileobj=stream, mode="r|") as archive:  # type: ignore[call-overload]  # only read() is used
+            end = Unpacking(os.path.realpath(path)).all_of(archive)
+        while stream.read(1 << 16):
+            continue
+        # To tarfile the end of its input is the end of the archive; only a block of zeros is.
+        if stream.count < end + tarfile.BLOCKSIZE:
+            raise UnpackError("it is cut off")
     except OSError as error:
         return refused_file(error, error.filename or path).reply
     except (tarfile.TarError, UnpackError) as error:
         return {"error": "other", "reason": f"can't unpack into {path}: {error}"}
     return {}
+
+
+class Counted:
+    """A descriptor as a file that counts.
+
+    Attributes:
+        count: Bytes read so far.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.count = 0
+
+    def read(self, size: int) -> bytes:
+        """Return so many bytes, fewer only at the end."""
+        parts: list[bytes] = []
+        while size:
+            part = os.read(self._descriptor, size)
+            if not part:
+                break
+            parts.append(part)
+            size -= len(part)
+            self.count += len(part)
+        return b"".join(parts)
 
 
 class UnpackError(Exception):
@@ -138,32 +165,46 @@ class Unpacking:
         self._base = base
         self._directories: list[tuple[str, tarfile.TarInfo]] = []
 
-    def all_of(self, archive: tarfile.TarFile) -> None:
+    def all_of(self, archive: tarfile.TarFile) -> int:
         """Unpack all members; permission bits and times are the archive's, the owner is the user.
+
+        Returns:
+            Where the last of them ends, in bytes from the beginning.
 
         Raises:
             UnpackError: A member's name leads out, or below a link, or it is a device.
             OSError: It can't be written.
         """
-        for member in archive:
-            path = self._place(member.name)
-            if member.isdir():
-                self._make_directory(path)
-                self._directories.append((path, member))
-            elif path == self._base:
-                raise UnpackError(f"{member.name!r} would replace the directory itself")
-            elif member.isreg():
-                self._write(path, member, archive)
-            elif member.issym():
-                self._put(path, lambda new, target=member.linkname: os.symlink(target, new))
-            elif member.islnk():
-                source = self._place(member.linkname)
-                self._put(path, lambda new, old=source: os.link(old, new, follow_symlinks=False))
-            else:
-                raise UnpackError(f"{member.name!r} is neither file, directory nor link")
+        end = 0
+        while True:
+            member = archive.next()
+            if member is None:
+                break
+            # All would be kept, for those who come back to one.
+            archive.members.clear()  # type: ignore[attr-defined]  # it is there since Python 2
+            self._one_of(archive, member)
+            end = member.offset_data + (member.size + 511) // 512 * 512 if member.isreg() else member.offset_data
         # Only now: a directory that may not be written to is filled first.
-        for path, member in reversed(self._directories):
-            _finish(path, member)
+        for path, directory in reversed(self._directories):
+            _finish(path, directory)
+        return end
+
+    def _one_of(self, archive: tarfile.TarFile, member: tarfile.TarInfo) -> None:
+        path = self._place(member.name)
+        if member.isdir():
+            self._make_directory(path)
+            self._directories.append((path, member))
+        elif path == self._base:
+            raise UnpackError(f"{member.name!r} would replace the directory itself")
+        elif member.isreg():
+            self._write(path, member, archive)
+        elif member.issym():
+            self._put(path, lambda new: os.symlink(member.linkname, new))
+        elif member.islnk():
+            source = self._place(member.linkname)
+            self._put(path, lambda new: os.link(source, new, follow_symlinks=False))
+        else:
+            raise UnpackError(f"{member.name!r} is neither file, directory nor link")
 
     def _place(self, name: str) -> str:
         """Return where a member goes; the directories above it are made."""
@@ -202,7 +243,7 @@ class Unpacking:
 
         self._put(path, write)
 
-    def _put(self, path: str, make: Any) -> None:
+    def _put(self, path: str, make: Callable[[str], None]) -> None:
         """Make something under another name, then put it in its place."""
         new = unfinished_name(path)
         try:
