@@ -20,6 +20,7 @@ from benchmarks.measures import (
     crash,
     dispatch,
     enqueue,
+    harness,
     lateness,
     overdue,
     parser,
@@ -42,6 +43,7 @@ MEASURES: dict[str, Measure] = {
     "agents": agents.measure,
     "startup": startup.measure,
     "parser": parser.measure,
+    "harness": harness.measure,
     "peers": peers.measure,
 }
 #: Left out of a quick run, unless named.

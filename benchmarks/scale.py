@@ -25,6 +25,7 @@ class Scale:
         cold_agents: Agents activated one after another.
         startups: Pairs of processes started.
         parser_passes: Times each request is read.
+        harness_steps: Steps of one run of a harness.
         peer_jobs: Due jobs dispatched by each peer.
     """
 
@@ -44,6 +45,7 @@ class Scale:
     cold_agents: int = 2_000
     startups: int = 20
     parser_passes: int = 20
+    harness_steps: int = 400
     peer_jobs: int = 200
 
 
@@ -63,6 +65,7 @@ QUICK = Scale(
     cold_agents=1_000,
     startups=8,
     parser_passes=5,
+    harness_steps=200,
     peer_jobs=100,
 )
 TINY = Scale(
@@ -82,5 +85,6 @@ TINY = Scale(
     cold_agents=20,
     startups=1,
     parser_passes=1,
+    harness_steps=8,
     peer_jobs=4,
 )

@@ -44,6 +44,13 @@ def test_due_jobs_are_counted_to_the_last_outcome() -> None:
     assert reports["one-agent"].rows[0].is_met
 
 
+def test_steps_of_a_harness_are_measured() -> None:
+    """One row, with a figure for each round."""
+    report = run(["harness"], TINY)["harness"]
+
+    assert len(report.rows) == TINY.repeat == len(report.raw["p50_ms"])
+
+
 @needs_psutil
 @pytest.mark.parametrize("name", sorted(NEEDS_PSUTIL))
 def test_memory_is_measured(name: str) -> None:

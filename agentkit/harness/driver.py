@@ -38,7 +38,7 @@ from agentkit.harness.records import (
     to_entry,
     usage_key,
 )
-from agentkit.harness.repetition import is_looping
+from agentkit.harness.repetition import STOP_AT
 from agentkit.harness.signals import Stop
 from agentkit.harness.transcript import Transcript
 from agentkit.prompts import load_prompt
@@ -149,7 +149,7 @@ class RunDriver:
             return "stopped", "turns"
         if limits.tokens is not None and run.usage.tokens >= limits.tokens:
             return "stopped", "tokens"
-        if is_looping(self._transcript.entries):
+        if self._transcript.repetitions >= STOP_AT:
             return "stopped", "loop"
         return None
 

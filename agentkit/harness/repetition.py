@@ -6,10 +6,9 @@ import hashlib
 import json
 from collections.abc import Sequence
 from contextlib import suppress
-from itertools import groupby
 from typing import Final
 
-from agentkit.harness.records import AnswerEntry, CallEntry, Entry
+from agentkit.harness.records import CallEntry
 
 #: After so many equal calls in a row the model is told, with the result.
 WARN_AT: Final = 3
@@ -26,33 +25,35 @@ def digest_of(name: str, arguments: str, text: str) -> str:
     return hashlib.sha256(json.dumps([name, arguments, text]).encode()).hexdigest()[:16]
 
 
-def repetitions(entries: Sequence[Entry]) -> dict[int, int]:
-    """Return, by number, how often in a row each call has been made with its result, alone or in equal turns.
+class Repetition:
+    """Counts how often in a row the same was done; told of one turn after another.
 
-    Calls are compared within their run only.
+    Attributes:
+        count: How often the latest turn has repeated what was done before it.
     """
-    counts: dict[int, int] = {}
-    last_turn: tuple[str, ...] = ()
-    last_call, calls_in_a_row, turns_in_a_row = "", 0, 0
-    run = ""
-    for _, group in groupby(entries, key=lambda entry: isinstance(entry, CallEntry)):
-        turn = [entry for entry in group if isinstance(entry, CallEntry)]
-        if not turn:
-            continue
-        if turn[0].run != run:
-            run, last_turn, last_call = turn[0].run, (), ""
-        signature = tuple(call.digest for call in turn)
-        turns_in_a_row = turns_in_a_row + 1 if signature == last_turn else 1
-        last_turn = signature
-        for call in turn:
-            calls_in_a_row = calls_in_a_row + 1 if call.digest and call.digest == last_call else 1
-            last_call = call.digest
-            counts[call.number] = max(calls_in_a_row, turns_in_a_row if call.digest else 1)
-    return counts
 
+    def __init__(self) -> None:
+        self.count = 0
+        self._run = ""
+        self._turn: tuple[str, ...] = ()
+        self._call = ""
+        self._calls = self._turns = 0
 
-def is_looping(entries: Sequence[Entry]) -> bool:
-    """Tell whether the run is to be ended: its last turn repeats what was done often enough."""
-    latest = next((entry.number for entry in reversed(entries) if isinstance(entry, AnswerEntry)), -1)
-    counts = repetitions(entries)
-    return any(count >= STOP_AT for number, count in counts.items() if number > latest)
+    def add(self, calls: Sequence[CallEntry]) -> list[int]:
+        """Return, for each call of a turn, how often in a row it has been made with its result.
+
+        Equal turns of several calls count as well as equal calls. Runs are not compared with one another.
+        """
+        if calls[0].run != self._run:
+            self._run, self._turn, self._call = calls[0].run, (), ""
+        turn = tuple(call.digest for call in calls)
+        self._turns = self._turns + 1 if turn == self._turn else 1
+        self._turn = turn
+        counts = []
+        for call in calls:
+            is_same = bool(call.digest) and call.digest == self._call
+            self._calls = self._calls + 1 if is_same else 1
+            self._call = call.digest
+            counts.append(max(self._calls, self._turns if call.digest else 1))
+        self.count = max(counts)
+        return counts

@@ -6,21 +6,17 @@ over.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
 
-from agentkit.harness.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, check_history
-from agentkit.harness.records import AnswerEntry, CallEntry, Entry, Head, UserEntry, entry_key, to_entry, to_head
-from agentkit.harness.repetition import WARN_AT, WARNING, repetitions
+from agentkit.harness.messages import Message, ToolCall
+from agentkit.harness.records import AnswerEntry, CallEntry, Entry, Head, entry_key, to_entry, to_head
+from agentkit.harness.view import View
 from agentkit.storage import Storage
 
 HEAD: Final = "head"
 SUMMARY: Final = "summary"
-_NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
-_LONGEST_BROKEN: Final = 1_000
 
 
 class Transcript:
@@ -36,6 +32,7 @@ class Transcript:
         self.head = head
         self.summary = summary
         self.entries = entries
+        self._view = View(summary)
 
     @classmethod
     async def load(cls, storage: Storage) -> Self:
@@ -80,15 +77,21 @@ class Transcript:
         """Return the ids under which providers know the calls there are."""
         return {entry.id for entry in self.entries if isinstance(entry, CallEntry)}
 
+    @property
+    def repetitions(self) -> int:
+        """How often in a row the latest turn has done the same."""
+        self._view.catch_up(self.entries)
+        is_latest = isinstance(self.last, CallEntry)
+        return self._view.repetition.count if is_latest else 0
+
     def messages(self) -> tuple[Message, ...]:
-        """Return what a model is shown.
+        """Return what a model is shown, once every call has its result.
 
         Raises:
             HarnessError: No provider would take it, which is a fault of ours: nothing is sent.
         """
-        messages = to_messages(self.entries, self.summary)
-        check_history(messages)
-        return messages
+        self._view.catch_up(self.entries)
+        return tuple(self._view.messages)
 
     # --- changing
 
@@ -107,6 +110,8 @@ class Transcript:
             position = entry.number - self.head.start
             if position < len(self.entries):
                 self.entries[position] = entry
+                if position < self._view.seen:
+                    self._view = View(self.summary)
             else:
                 self.entries.append(entry)
 
@@ -114,49 +119,9 @@ class Transcript:
         """Take over that a summary now stands in for the lines before ``head.start``."""
         self.entries = self.entries[head.start - self.head.start :]
         self.head, self.summary = head, summary
+        self._view = View(summary)
 
     def _head_with(self, entries: Sequence[Entry]) -> Head:
         new = [entry for entry in entries if entry.number >= self.head.count]
         answers = sum(1 for entry in new if isinstance(entry, AnswerEntry) and entry.source)
         return replace(self.head, count=self.head.count + len(new), answers=self.head.answers + answers)
-
-
-def to_messages(entries: Sequence[Entry], summary: str = "") -> tuple[Message, ...]:
-    """Return lines of the log as the messages that a provider takes."""
-    counts = repetitions(entries)
-    messages: list[Message] = [UserMessage(text=summary)] if summary else []
-    for entry in entries:
-        match entry:
-            case UserEntry(text=text):
-                last = messages[-1] if messages else None
-                if isinstance(last, UserMessage):  # some providers take no two in a row
-                    messages[-1] = UserMessage(text=f"{last.text}\n\n{text}")
-                else:
-                    messages.append(UserMessage(text=text))
-            case AnswerEntry():
-                calls = tuple(_sendable(call) for call in entry.calls)
-                messages.append(
-                    AssistantMessage(text=entry.text, calls=calls, source=entry.source, extra=dict(entry.extra))
-                )
-            case CallEntry(text=text):
-                count = counts.get(entry.number, 1)
-                if count >= WARN_AT:
-                    text = f"{text}\n\n{WARNING.format(count=count)}"
-                messages.append(ToolMessage(call_id=entry.id, name=_sendable_name(entry.name), text=text))
-    return tuple(messages)
-
-
-def _sendable(call: ToolCall) -> ToolCall:
-    """Return a call as providers take it back: with a proper name, and a JSON object for arguments."""
-    arguments = call.arguments
-    try:
-        is_object = isinstance(json.loads(arguments), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    if not is_object:
-        arguments = json.dumps({"invalid_arguments": arguments[:_LONGEST_BROKEN]}) if arguments.strip() else "{}"
-    return replace(call, name=_sendable_name(call.name), arguments=arguments)
-
-
-def _sendable_name(name: str) -> str:
-    return _NO_NAME.sub("_", name)[:64] or "unknown"
