@@ -59,7 +59,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(options: Namespace) -> int:
     """Print the checks; returns the exit code."""
-    checks = [*_python(), *_libraries(), *_zones(), *_extras(), *_model(), *_store(options.store)]
+    checks = [*_python(), *_libraries(), *_zones(), *_extras(), *_model(), *_sandboxes(), *_store(options.store)]
     if options.json:
         print_json([asdict(check) for check in checks])
     else:
@@ -152,6 +152,14 @@ def _model() -> Iterator[Check]:
         found=f"{named or 'none named'}, at {settings.place}, {key}",
         fix="" if named else "name one with --model NAME, or set AGENTKIT_MODEL",
     )
+
+
+def _sandboxes() -> Iterator[Check]:
+    """Try each engine for sandboxes; none of them is needed."""
+    from agentkit.cli.engines import looked_at
+
+    for engine in looked_at():
+        yield Check(name=engine.name, state="ok" if engine.works else "missing", found=engine.found, fix=engine.fix)
 
 
 def _store(url: str | None) -> Iterator[Check]:

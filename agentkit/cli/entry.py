@@ -29,6 +29,7 @@ COMMANDS: Final = {
     "resume": "let a paused schedule run again",
     "run-now": "let a schedule run once, whatever its time",
     "requeue": "bring the job of a failed run back",
+    "sandboxes": "list the sandboxes of a store; stop, destroy, or clear away what was left behind",
     "doctor": "check what is installed and reachable, and say how to fix the rest",
 }
 _MODULES: Final = dict.fromkeys(("cancel", "pause", "resume", "run-now", "requeue"), "change")

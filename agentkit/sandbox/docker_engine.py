@@ -78,6 +78,14 @@ class DockerEngine:
                 ["Run it with control groups and seccomp."],
             )
 
+    async def description(self) -> str:
+        """Return what answers, and where, for people."""
+        return f"version {await self._threads.quick(_version)} at {self._client.address.url}"
+
+    async def has_image(self, image: str) -> bool:
+        """Tell whether an image need not be fetched."""
+        return await self._threads.quick(docker_images.is_there, image)
+
     async def prepare(self, image: str, on_progress: OnProgress | None = None) -> None:
         """See ``SandboxEngine``."""
         loop = asyncio.get_running_loop()
@@ -225,6 +233,10 @@ class DockerEngine:
     async def _path(self, path: str) -> str:
         version = await self._threads.quick(lambda client: client.quick.api_version)
         return f"/v{version}{path}"
+
+
+def _version(client: DockerClient) -> str:
+    return str(client.quick.version()["Version"])
 
 
 def _remove_instance(client: DockerClient, made: Instance) -> None:

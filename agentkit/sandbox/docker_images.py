@@ -44,10 +44,17 @@ def prepare(client: DockerClient, image: str, on_progress: Callable[[PullProgres
     Raises:
         ImageError: There is none, or it can't be fetched.
     """
+    if not is_there(client, image):
+        _pull(client, image, on_progress)
+
+
+def is_there(client: DockerClient, image: str) -> bool:
+    """Tell whether an image need not be fetched."""
     try:
         client.image(image)
     except ImageNotFound:
-        _pull(client, image, on_progress)
+        return False
+    return True
 
 
 def _pull(client: DockerClient, image: str, on_progress: Callable[[PullProgress], object]) -> None:

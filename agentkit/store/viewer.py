@@ -14,6 +14,7 @@ from agentkit.store.store import AgentId, HistoryRow, JobRow
 _AGENTS = """select class, name, alarm_ms, (select count(*) from jobs where jobs.agent_id=agents.agent_id), runs
   from agents order by class, name"""
 _IS_KNOWN = "select 1 from agents where class=? and name=?"
+_STORE_ID = "select value from meta where key='store_id'"
 _OF_AGENT = "class=coalesce(?, class) and name=coalesce(?, name)"
 _JOBS = f"""select class, name, {",".join("jobs." + field for field in JobRow._fields)}
   from jobs join agents using (agent_id) where {_OF_AGENT} order by due_ms, jobs.run_id"""
@@ -76,6 +77,10 @@ class StoreViewer:
     def close(self) -> None:
         """Let go of the file."""
         self._connection.close()
+
+    def store_id(self) -> str:
+        """Return what tells the store from every other."""
+        return str(self._read(_STORE_ID)[0][0])
 
     def agents(self) -> list[AgentLine]:
         """Return all agents, by class and name."""
