@@ -479,3 +479,19 @@ async def test_unpacking_ends_with_its_owner(place: Place) -> None:
     unpacking.cancel()
     await asyncio.wait([unpacking])
     assert unpacking.cancelled() or isinstance(unpacking.exception(), SandboxConnectionError)
+
+
+async def test_call_that_is_left_before_it_begins_is_answered(place: Place, guest: RunnerGuest) -> None:
+    """A source that breaks at once keeps nobody waiting for an answer that never comes."""
+
+    async def broken() -> AsyncIterator[bytes]:
+        if place.root:
+            raise ValueError("the source broke")
+        yield b""
+
+    async with asyncio.timeout(5):
+        for _ in range(20):
+            with pytest.raises(ValueError, match="the source broke"):
+                await guest.write(str(place.root / "file"), broken())
+
+    assert [entry.name for entry in await guest.entries(str(place.root))] == ["run"]

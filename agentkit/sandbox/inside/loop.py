@@ -33,7 +33,7 @@ def _suspend(arrange: Arrange) -> Generator[Arrange, Any, Any]:
 class Task:
     """A coroutine that runs by itself."""
 
-    __slots__ = ("_cancel", "_coroutine", "_forget", "_loop", "_on_done", "is_done")
+    __slots__ = ("_cancel", "_coroutine", "_forget", "_has_begun", "_loop", "_on_done", "is_done")
 
     def __init__(self, loop: Loop, coroutine: Coroutine[Any, Any, None], on_done: Callable[[], None] | None) -> None:
         self._loop = loop
@@ -41,15 +41,18 @@ class Task:
         self._on_done = on_done
         self._forget: Forget | None = None
         self._cancel = "no"
+        self._has_begun = False
         self.is_done = False
 
     def resume(self, value: Any = None) -> None:
         """Go on to the next wait, or to the end."""
         try:
-            if self._cancel == "asked":
+            # One that is cancelled before its first step would end without cleaning up or saying so.
+            if self._cancel == "asked" and self._has_begun:
                 self._cancel = "told"
                 arrange = self._coroutine.throw(Cancelled())
             else:
+                self._has_begun = True
                 arrange = self._coroutine.send(value)
         except (StopIteration, Cancelled):
             self.is_done = True

@@ -32,6 +32,8 @@ _REACHED = {
 }
 #: How long a port may be held by an earlier runner that is about to end, in seconds.
 _TAKEN = 5.0
+#: How long what was sent to a connection may take until it is delivered, once the owner has dropped it, in seconds.
+_PARTING = 5.0
 
 
 class Ports:
@@ -64,11 +66,17 @@ class Ports:
         """Open a connection and relay it."""
         port = call.request["port"]
         for family, host in ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1")):
-            with socket.socket(family, socket.SOCK_STREAM) as connection:
-                connection.setblocking(False)
-                if await self._reaches(connection, host, port):
-                    self._channel.send(call.id, frames.READY)
-                    return await self._relay(call, connection)
+            connection = socket.socket(family, socket.SOCK_STREAM)
+            connection.setblocking(False)
+            is_connected = False
+            try:
+                is_connected = await self._reaches(connection, host, port)
+            finally:
+                if not is_connected:
+                    connection.close()
+            if is_connected:
+                self._channel.send(call.id, frames.READY)
+                return await self._relay(call, connection)
         raise RefusedError("refused", port=port)
 
     async def _reaches(self, connection: socket.socket, host: str, port: int) -> bool:
@@ -83,20 +91,39 @@ class Ports:
         sent = Event(self._loop)
         sending = self._loop.start(self._send(call, connection), sent.set)
         try:
-            # Once the other side takes nothing any more, what it has said is still sent.
-            with contextlib.suppress(OSError):
-                while True:
-                    data = await call.input.read()
-                    if not data:
-                        break
-                    await write_all(self._loop, connection.fileno(), data)
-                connection.shutdown(socket.SHUT_WR)
+            await self._receive(call, connection)
             await sent.wait()
         finally:
             sending.cancel()
-            # It must be done with the descriptor before that is closed.
+            # It must be done with the descriptor before another uses it.
             await sent.wait()
+            self._loop.start(self._part(call, connection))
         return {"sent": [call.output.sent]}
+
+    async def _receive(self, call: Call, connection: socket.socket) -> None:
+        # Once the other side takes nothing any more, what it has said is still sent.
+        with contextlib.suppress(OSError):
+            while True:
+                data = await call.input.read()
+                if not data:
+                    break
+                await write_all(self._loop, connection.fileno(), data)
+            connection.shutdown(socket.SHUT_WR)
+
+    async def _part(self, call: Call, connection: socket.socket) -> None:
+        """Close a connection as a system does: what the owner has sent before is still delivered."""
+        call.input.end()
+        is_received = Event(self._loop)
+        receiving = self._loop.start(self._receive(call, connection), is_received.set)
+        until = time.monotonic() + _PARTING
+        if await is_received.wait(until):
+            # Closed with something unread, it would be reset, and what is under way with it.
+            with contextlib.suppress(OSError):
+                while await self._loop.readable(connection.fileno(), until) and os.read(connection.fileno(), 1 << 16):
+                    continue
+        receiving.cancel()
+        await is_received.wait()
+        connection.close()
 
     async def _send(self, call: Call, connection: socket.socket) -> None:
         # A connection that the other side drops ends like any other.
@@ -127,8 +154,7 @@ class Ports:
 
     def _relay_of(self, connection: socket.socket) -> Callable[[Call], Coroutine[Any, Any, dict[str, Any]]]:
         async def relay(call: Call) -> dict[str, Any]:
-            with connection:
-                return await self._relay(call, connection)
+            return await self._relay(call, connection)
 
         return relay
 

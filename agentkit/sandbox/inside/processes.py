@@ -69,7 +69,8 @@ class Processes:
         if reply is None or "error" in reply:
             state.forget()
             return reply or {"error": "other", "reason": f"the keeper of {name!r} was killed"}
-        return state.describe()
+        # What the keeper has written down, which knows more than this copy of the plan.
+        return self._get(call).describe()
 
     def _find(self, call: Call) -> State | None:
         """Return the state that the call names by its key, a hash of the name."""
