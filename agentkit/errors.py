@@ -591,4 +591,5 @@ _FILE_ERRORS: dict[int, type[SandboxFileError]] = {
     errno.EISDIR: SandboxIsADirectoryError,
     errno.EACCES: SandboxPermissionError,
     errno.EPERM: SandboxPermissionError,
+    errno.EROFS: SandboxPermissionError,
 }

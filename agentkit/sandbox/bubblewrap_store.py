@@ -30,7 +30,7 @@ from typing import Any
 from agentkit.clock import from_ms
 from agentkit.errors import SandboxError
 from agentkit.sandbox.bubblewrap_launch import identity_of
-from agentkit.sandbox.engine import EXIT_ASKED, MANAGED, Instance, SavedImage
+from agentkit.sandbox.engine import EXIT_ASKED, MANAGED, SNAPSHOT, Instance, SavedImage
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _KILLED = 137
@@ -224,7 +224,10 @@ class StateDirectory:
         temporary.mkdir()
         try:
             yield temporary / "disk.tar"
-            _write(temporary / "record.json", {"labels": dict(labels), "saved_at_ms": now_ms, "image": image})
+            _write(
+                temporary / "record.json",
+                {"labels": {**labels, SNAPSHOT: snapshot}, "saved_at_ms": now_ms, "image": image},
+            )
             _sync(temporary)
             os.rename(temporary, self._snapshot(snapshot))
         finally:

@@ -23,6 +23,7 @@ from agentkit.errors import (
 from agentkit.sandbox.engine import (
     EXIT_ASKED,
     MANAGED,
+    SNAPSHOT,
     STORE,
     Feature,
     Instance,
@@ -287,7 +288,9 @@ class InMemoryEngine:
 
     def _keep(self, root: Directory, snapshot: str, labels: Mapping[str, str]) -> SavedImage:
         copy = _copy(root)
-        image = SavedImage(id=snapshot, labels=dict(labels), size=tree_size(copy), saved_at=self._time.now())
+        image = SavedImage(
+            id=snapshot, labels={**labels, SNAPSHOT: snapshot}, size=tree_size(copy), saved_at=self._time.now()
+        )
         self._saved[snapshot] = _Saved(copy, image)
         return image
 

@@ -15,6 +15,7 @@ import pytest
 from docker.errors import ImageNotFound
 
 from agentkit.errors import AgentKitError
+from agentkit.sandbox.bubblewrap_engine import BubblewrapEngine
 from agentkit.sandbox.docker_engine import DockerEngine
 from agentkit.sandbox.engine import Feature, SandboxEngine
 from agentkit.testing import InMemoryEngine
@@ -45,6 +46,11 @@ CANDIDATES: Mapping[str, Candidate] = {
         features=DockerEngine.features,
         make=lambda folder: DockerEngine(),
         image=os.environ.get("AGENTKIT_SANDBOX_IMAGE", LOCAL_IMAGE),
+    ),
+    "bubblewrap": Candidate(
+        features=BubblewrapEngine.features,
+        make=lambda folder: BubblewrapEngine(folder / "bubblewrap"),
+        image="",
     ),
     "memory": Candidate(
         features=InMemoryEngine.features,
