@@ -16,7 +16,7 @@ from agentkit.harness.messages import Usage
 from agentkit.harness.model import ChatModel, ChatRequest, Reply
 from agentkit.harness.parts import Parts
 from agentkit.harness.records import RunRecord
-from agentkit.harness.signals import Stop, until_first
+from agentkit.harness.signals import Live, Stop, until_first
 from agentkit.harness.tools import Tool
 from agentkit.harness.transcript import Transcript
 from agentkit.prompts import load_prompt
@@ -67,13 +67,17 @@ class Answering:
             ModelError: There will be none.
             Postponed: Not now.
         """
+        return await self.ask(model, self._request(tools), usage)
+
+    async def ask(self, model: ChatModel, request: ChatRequest, usage: list[Usage]) -> Reply | None:
+        """Send a request until it is answered; see ``answer``."""
         while not self._stop.is_asked:
             asked = await ask(
                 model,
-                self._request(tools),
+                request,
                 clock=self._parts.lifecycle.clock,
                 stop=self._stop,
-                live=self._parts.live,
+                live=self._parts.live if request.purpose == "answer" else Live(),
                 longest=self._parts.lifecycle.storage.max_value_bytes // _BYTES,
             )
             if asked.reply is not None or asked.usage.tokens:

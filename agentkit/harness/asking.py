@@ -26,7 +26,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 #: More calls at once are nonsense.
 _MOST_CALLS: Final = 256
 #: Characters that make a token, about.
-_TOKEN: Final = 4
+TOKEN: Final = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +167,7 @@ class _Watch:
 
 def estimate_tokens(messages: Sequence[Message]) -> int:
     """Return about how many tokens messages take, going by their length."""
-    return sum(_size(message) for message in messages) // _TOKEN
+    return sum(_size(message) for message in messages) // TOKEN
 
 
 def _size(message: Message) -> int:
@@ -177,8 +177,8 @@ def _size(message: Message) -> int:
 
 def _estimate(request: ChatRequest, *texts: str) -> Usage:
     """Return what a call took about, where the server didn't say."""
-    sent = estimate_tokens(request.messages) + len(request.instructions) // _TOKEN
-    return Usage(input_tokens=sent, output_tokens=sum(map(len, texts)) // _TOKEN, is_estimated=True)
+    sent = estimate_tokens(request.messages) + len(request.instructions) // TOKEN
+    return Usage(input_tokens=sent, output_tokens=sum(map(len, texts)) // TOKEN, is_estimated=True)
 
 
 def _texts(reply: Reply) -> list[str]:

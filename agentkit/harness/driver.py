@@ -16,12 +16,13 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from agentkit.clock import from_ms
-from agentkit.errors import ConfigurationError, ModelError
+from agentkit.errors import ConfigurationError, ContextOverflowError, ModelError
 from agentkit.harness.answering import Answering, Postponed
-from agentkit.harness.calling import CallResult, ToolRunner
+from agentkit.harness.calling import ToolRunner
+from agentkit.harness.compacting import Compacting, longest_view, size_of
 from agentkit.harness.forms import WrongForm, read_answer
 from agentkit.harness.messages import Usage
-from agentkit.harness.model import Reply
+from agentkit.harness.model import ChatModel, Reply
 from agentkit.harness.output import LONGEST_SHOWN, clipped, fitting
 from agentkit.harness.parts import Parts
 from agentkit.harness.planning import UNKNOWN, ended, intents, plan_calls, repaired
@@ -40,7 +41,8 @@ from agentkit.harness.records import (
 )
 from agentkit.harness.repetition import STOP_AT
 from agentkit.harness.signals import Stop
-from agentkit.harness.transcript import Transcript
+from agentkit.harness.tools import Tool
+from agentkit.harness.transcript import HEAD, SUMMARY, Transcript
 from agentkit.prompts import load_prompt
 
 logger = logging.getLogger(__name__)
@@ -49,6 +51,8 @@ CHANNEL: Final = "agents:harness"
 CANCELLED: Final = "cancelled"
 #: A run that was taken up so often without getting any further is given up: it may be what ends the process.
 MOST_STARTS: Final = 5
+#: So often a conversation is shortened that turns out to be too long for the model.
+MOST_OVERFLOWS: Final = 4
 #: So often an answer that has not the form is sent back.
 MOST_CORRECTIONS: Final = 2
 _MILLISECOND: Final = timedelta(milliseconds=1)
@@ -70,6 +74,8 @@ class RunDriver:
         self._scope = parts.lifecycle
         self._tools = ToolRunner(parts.lifecycle, clock=self._scope.clock, stop=stop)
         self._answering = Answering(parts, run, transcript, stop)
+        self._compacting = Compacting(parts, run, transcript, self._answering)
+        self._overflows = 0
         self._usage: list[Usage] = []
         self._spent_ms = run.spent_ms
         self._began_ms = self._scope.clock.now_ms()
@@ -158,17 +164,30 @@ class RunDriver:
     async def _ask(self) -> None:
         """Ask the model, and commit its answer before anything of it runs."""
         try:
-            model = await self._parts.opened.model()
-            tools = await self._parts.opened.tools()
-            reply = await self._answering.answer(model, tools, self._usage)
+            await self._ask_model(await self._parts.opened.model())
         except (ConfigurationError, ModelError) as error:
             await self._finish("failed", str(error))
-            return
         except Postponed as postponed:
             await self._postpone(postponed)
+
+    async def _ask_model(self, model: ChatModel) -> None:
+        if self._compacting.is_due:
+            await self._compact(model, longest_view(self._parts))
+        tools = await self._parts.opened.tools()
+        try:
+            reply = await self._answering.answer(model, tools, self._usage)
+        except ContextOverflowError:
+            # Whatever we thought of its length.
+            self._overflows += 1
+            if self._overflows > MOST_OVERFLOWS:
+                raise
+            longest = size_of(self._transcript, self._parts.instructions) // 2
+            await self._compact(model, min(longest, longest_view(self._parts)))
             return
-        if reply is None:  # the run is to end
-            return
+        if reply is not None:  # else the run is to end
+            await self._take(reply, model.name, tools)
+
+    async def _take(self, reply: Reply, source: str, tools: Mapping[str, Tool]) -> None:
         number = self._transcript.next_number
         calls, lines = plan_calls(reply, number=number, run=self.run.id, tools=tools, taken=self._transcript.call_ids())
         answer = AnswerEntry(
@@ -176,17 +195,28 @@ class RunDriver:
             run=self.run.id,
             text=reply.text,
             calls=calls,
-            source=model.name,
+            source=source,
             extra=reply.extra,
             tokens=self._usage[-1].tokens,
         )
         self.run.turns += 1
-        self.run.starts = self.run.failures = 0
+        self.run.starts = self.run.failures = self._overflows = 0
         if calls:
             await self._commit(answer, *self._with_intents(lines))
             self._tell("harness:step", calls=len(calls), tokens=answer.tokens)
         else:
             await self._conclude(reply, answer)
+
+    async def _compact(self, model: ChatModel, longest: int) -> None:
+        """Let a summary stand in for the earlier part of the conversation, in one commit."""
+        compacted = await self._compacting.compact(model, self._usage, longest=longest)
+        if compacted is None:
+            return
+        full = {full_key(number): self._kept(text) for number, text in compacted.full.items()}
+        changes = {HEAD: compacted.head, SUMMARY: compacted.summary, **full}
+        await self._commit(*compacted.entries, more=changes)
+        self._transcript.cut(compacted.head, compacted.summary)
+        self._tell("harness:compact", start=compacted.head.start)
 
     async def _conclude(self, reply: Reply, answer: AnswerEntry) -> None:
         """End the run with an answer, or ask for another one if it has not the form."""
@@ -227,11 +257,11 @@ class RunDriver:
         self.run.starts = 0
         entry = ended(call, self._arguments(call), result.ending, clipped(result.text))
         is_clipped = len(result.text) > LONGEST_SHOWN
-        full = {full_key(call.number): self._kept(result)} if is_clipped else {}
+        full = {full_key(call.number): self._kept(result.text)} if is_clipped else {}
         await self._commit(*self._with_intents([replace(entry, is_clipped=is_clipped)]), more=full)
 
-    def _kept(self, result: CallResult) -> str:
-        return fitting(result.text, self._scope.storage.max_value_bytes)
+    def _kept(self, text: str) -> str:
+        return fitting(text, self._scope.storage.max_value_bytes)
 
     def _arguments(self, call: CallEntry) -> str:
         return self._transcript.call_of(call).arguments
@@ -330,7 +360,7 @@ class RunDriver:
         changes[run_key(run.id)] = run
         return changes
 
-    async def _commit(self, *lines: Entry, more: Mapping[str, str] = MappingProxyType({})) -> None:
+    async def _commit(self, *lines: Entry, more: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Store lines and the run together; who follows the run is told."""
         await self._scope.storage.put_many({**self._changes(lines), **more})
         self._transcript.take(lines)

@@ -141,11 +141,13 @@ class Head:
         count: Number of the next line.
         answers: How many answers of models it holds.
         start: First line of the view; a summary stands in for what is before it.
+        compacted_at: How long the log was when that summary was made.
     """
 
     count: int = 0
     answers: int = 0
     start: int = 0
+    compacted_at: int = 0
 
 
 def entry_key(number: int) -> str:

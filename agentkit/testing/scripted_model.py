@@ -43,7 +43,18 @@ class ScriptedModel:
         summary: What it answers where a conversation is to be shortened.
     """
 
-    def __init__(self, *steps: Step, name: str = "scripted", summary: str = "Much was said.") -> None:
+    def __init__(
+        self, *steps: Step, name: str = "scripted", summary: str = "Much was said.", usage: Usage | None = _USAGE
+    ) -> None:
+        """Write a script.
+
+        Args:
+            steps: The answers, in order.
+            name: What the transcript calls it.
+            summary: What it answers where a conversation is to be shortened.
+            usage: What each answer takes; None if nobody counts.
+        """
+        self._usage = usage
         self.requests: list[ChatRequest] = []
         self.name = name
         self.summary = summary
@@ -54,7 +65,7 @@ class ScriptedModel:
         """Give the next step, text word by word."""
         self.requests.append(request)
         answer = self.summary if request.purpose == "summary" else await self._next(request)
-        reply = _to_reply(answer)
+        reply = self._to_reply(answer)
         for bit in _BITS.findall(reply.text):
             yield Delta(text=bit)
         yield reply
@@ -75,6 +86,19 @@ class ScriptedModel:
             raise answer
         return answer
 
+    def _to_reply(self, answer: Answer) -> Reply:
+        match answer:
+            case Reply():
+                return answer
+            case str():
+                return Reply(text=answer, usage=self._usage)
+            case ToolCall():
+                return Reply(calls=(answer,), usage=self._usage)
+            case Exception():
+                raise answer
+            case _:
+                return Reply(calls=tuple(answer), usage=self._usage)
+
 
 def _errors_before(steps: Sequence[Step]) -> dict[int, list[Exception]]:
     """Return the errors by the number of the answer that they stand before."""
@@ -86,17 +110,3 @@ def _errors_before(steps: Sequence[Step]) -> dict[int, list[Exception]]:
         else:
             answers += 1
     return errors
-
-
-def _to_reply(answer: Answer) -> Reply:
-    match answer:
-        case Reply():
-            return answer
-        case str():
-            return Reply(text=answer, usage=_USAGE)
-        case ToolCall():
-            return Reply(calls=(answer,), usage=_USAGE)
-        case Exception():
-            raise answer
-        case _:
-            return Reply(calls=tuple(answer), usage=_USAGE)
