@@ -175,7 +175,7 @@ class InMemoryEngine:
         self._require_available()
         machine = self._machines.get(name)
         if machine is not None:
-            machine.end(EXIT_ASKED, grace)
+            machine.end(EXIT_ASKED, grace, overdue=KILLED)
             await self.wait(name)
             await machine.settle()
 

@@ -157,16 +157,25 @@ class InMemoryMachine:
     def _later(self, duration: timedelta) -> int:
         return self.clock.now_ms() + -(-duration // _MILLISECOND)
 
-    def end(self, exit_code: int, grace: timedelta) -> None:
-        """Send SIGTERM to every process, and stop when none is left, or when ``grace`` is over."""
+    def end(self, exit_code: int, grace: timedelta, *, overdue: int | None = None) -> None:
+        """Send SIGTERM to every process, and stop when none is left, or when ``grace`` is over.
+
+        Args:
+            exit_code: Of the main process.
+            grace: How long processes have.
+            overdue: The exit code if some are still there then; None means ``exit_code``, too.
+        """
         if self._stop_code is not None or self.exit_code is not None:
             return
         self._stop_code = exit_code
-        self._arm("grace", self._later(grace), partial(self.stop_now, exit_code))
+        last_code = exit_code if overdue is None else overdue
+        self._arm("grace", self._later(grace), partial(self.stop_now, last_code))
         for running in list(self._running):
             running.terminate()
-        if not self._running or grace <= timedelta(0):
+        if not self._running:
             self.stop_now(exit_code)
+        elif grace <= timedelta(0):
+            self.stop_now(last_code)
 
     def stop_now(self, exit_code: int, *, out_of_memory: bool = False) -> None:
         """Stop at once, as SIGKILL to the main process does; no error if it doesn't run."""

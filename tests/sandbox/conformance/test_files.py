@@ -120,7 +120,8 @@ async def test_files_of_others_are_out_of_reach(box: Box) -> None:
 
     with pytest.raises(SandboxPermissionError):
         await box.write("/etc/passwd", b"root::0:0:::\n")
-    with pytest.raises(SandboxPermissionError):
+    # Where the system's files are the host's, it isn't even there.
+    with pytest.raises((SandboxPermissionError, SandboxFileNotFoundError)):
         await box.read("/etc/shadow")
     with pytest.raises(SandboxFileError):
         await guest.remove("/usr")
