@@ -9,7 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import product
 from typing import Literal
+from urllib.parse import unquote
 
 from agentkit.clock import Duration, duration_of
 from agentkit.errors import ConfigurationError
@@ -90,7 +92,9 @@ class BucketMount:
     @property
     def host_directory(self) -> str | None:
         """The directory of the host, or None for a bucket."""
-        return None if self.url.startswith("s3://") else self.url.removeprefix("file://")
+        if self.url.startswith("s3://"):
+            return None
+        return unquote(self.url.removeprefix("file://")) if self.url.startswith("file://") else self.url
 
 
 Network = Literal["none", "full"] | Allowlist
@@ -162,6 +166,11 @@ class SandboxSpec:
         places = [volume.path for volume in self.volumes] + [mount.path for mount in self.mounts]
         if len(set(places)) != len(places):
             raise ConfigurationError("SandboxSpec: two volumes or mounts have the same path")
+        buckets = [mount.path for mount in self.mounts if mount.host_directory is None]
+        for outer, inner in [*product(buckets, places), *product(places, buckets)]:
+            # All that is below a bucket's path is copied to it, a volume's files too.
+            if inner.rstrip("/").startswith(outer.rstrip("/") + "/"):
+                raise ConfigurationError(f"SandboxSpec: {inner!r} is below {outer!r}; a bucket needs a path of its own")
 
     @property
     def image_reference(self) -> str:
