@@ -127,6 +127,11 @@ def is_killed(folder: Path, point: str) -> bool:
         journal = Journal(folder / f"{point}.journal")
         asyncio.run(live(folder / f"{point}.db", journal, killer(point)))
         os._exit(0)
+    return ended_by_a_kill(child)
+
+
+def ended_by_a_kill(child: int) -> bool:
+    """Wait for a child to end: by a kill, or because it was done."""
     _, status = os.waitpid(child, 0)
     ended = os.waitstatus_to_exitcode(status)
     assert ended in (0, -signal.SIGKILL), f"the child ended with {ended}"
