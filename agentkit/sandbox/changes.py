@@ -208,6 +208,7 @@ class Changes:
                 await self._stop(found, "stop", grace)
 
     async def _stop(self, found: Instance, intent: Intent, grace: timedelta) -> None:
+        await self._way.push_out(found)
         record = await self._ledger.record()
         await self._ledger.save(replace(record, instance=found.id, is_running=True, intent=intent))
         entry = self._way.release()
@@ -266,6 +267,7 @@ class Changes:
 
     async def _save(self, found: Instance, name: str | None, *, is_autosave: bool = False) -> Row:
         engine = await self._keeper.engine()
+        await self._way.push_out(found)
         await self._look_after(is_running=found.is_running)
         row = await self.rows.begin(name, is_autosave=is_autosave)
         try:

@@ -120,6 +120,8 @@ async def output_of(way: WayIn, command: Command) -> AsyncGenerator[Output, None
     """Run a command: its output as it comes, at last one ``Exit``."""
     async with way.used() as guest, aclosing(guest.run(command)) as output:
         async for piece in output:
+            if isinstance(piece, Exit):
+                await way.push()
             yield piece
 
 

@@ -1,4 +1,4 @@
-"""What goes with a way in, by its spec: the proxy of an ``Allowlist``, and the one warning about ``"full"``."""
+"""What goes with a way in, by its spec: an ``Allowlist``'s proxy, the files of buckets, the warning of ``"full"``."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from agentkit.errors import ConfigurationError
+from agentkit.errors import ConfigurationError, SandboxError
 from agentkit.sandbox.engine import SandboxEngine
 from agentkit.sandbox.guest import Guest
 from agentkit.sandbox.spec import Allowlist, SandboxSpec
 
 if TYPE_CHECKING:
+    from agentkit.sandbox.buckets import Buckets
     from agentkit.sandbox.proxy import AllowlistProxy, Refused
 
 logger = logging.getLogger(__name__)
@@ -22,34 +23,66 @@ _warned: WeakSet[SandboxEngine] = WeakSet()
 
 
 class Outfit:
-    """Serves one way in, for as long as it is open."""
+    """Serves one way in, for as long as it is open.
 
-    def __init__(self, proxy: AllowlistProxy | None) -> None:
-        self._proxy = proxy
+    Attributes:
+        has_buckets: Files inside are to be pushed now and then.
+    """
+
+    def __init__(self, guest: Guest, spec: SandboxSpec) -> None:
+        """Open nothing yet."""
+        self._guest = guest
+        self._spec = spec
+        self._proxy: AllowlistProxy | None = None
+        self._buckets: Buckets | None = None
+        self.has_buckets = has_buckets(spec)
+
+    async def put_on(self, on_refused: Callable[[Refused], None], *, is_new: bool) -> None:
+        """Begin to serve, before the first command.
+
+        Connections to the outside are no use of the sandbox: what runs inside must not keep itself alive.
+
+        Args:
+            on_refused: Told of each host that is not on the list.
+            is_new: The instance has just been started: its buckets are to be filled.
+
+        Raises:
+            BucketError: A bucket can't be read.
+        """
+        if isinstance(self._spec.network, Allowlist):
+            from agentkit.sandbox.proxy import AllowlistProxy
+
+            self._proxy = AllowlistProxy(self._spec.network.hosts, on_refused=on_refused)
+            await self._guest.serve_proxy(self._proxy.handle)
+        if self.has_buckets:
+            from agentkit.sandbox.buckets import Buckets
+
+            self._buckets = Buckets(self._spec.mounts)
+            await (self._buckets.pull(self._guest) if is_new else self._buckets.push(self._guest))
+
+    async def push(self, *, insist: bool = False) -> None:
+        """Push what was changed inside; what a bucket refuses is warned of and tried again.
+
+        Args:
+            insist: Also when a bucket has just failed.
+        """
+        if self._buckets is not None and self._guest.is_open:
+            try:
+                await self._buckets.push(self._guest, insist=insist)
+            except SandboxError as error:
+                logger.debug("the way in broke while buckets were pushed to: %s", error)
 
     async def close(self) -> None:
         """Let go of what the owner holds for it."""
+        if self._buckets is not None:
+            await self._buckets.close()
         if self._proxy is not None:
             await self._proxy.close()
 
 
-async def fit_out(guest: Guest, spec: SandboxSpec, on_refused: Callable[[Refused], None]) -> Outfit:
-    """Serve what an instance's spec asks of the owner.
-
-    Connections to the outside are no use of the sandbox: what runs inside must not keep itself alive.
-
-    Args:
-        guest: The way in.
-        spec: What the instance is made of.
-        on_refused: Told of each host that is not on the list.
-    """
-    if not isinstance(spec.network, Allowlist):
-        return Outfit(None)
-    from agentkit.sandbox.proxy import AllowlistProxy
-
-    proxy = AllowlistProxy(spec.network.hosts, on_refused=on_refused)
-    await guest.serve_proxy(proxy.handle)
-    return Outfit(proxy)
+def has_buckets(spec: SandboxSpec) -> bool:
+    """Tell whether files have to be copied to and fro."""
+    return any(mount.host_directory is None for mount in spec.mounts)
 
 
 def check_parts(spec: SandboxSpec) -> None:
@@ -60,6 +93,10 @@ def check_parts(spec: SandboxSpec) -> None:
     """
     if isinstance(spec.network, Allowlist) and find_spec("h11") is None:
         raise ConfigurationError("an Allowlist needs h11, for its proxy: pip install 'agentkit[allowlist]'")
+    if has_buckets(spec):
+        from agentkit.sandbox.buckets import Buckets
+
+        Buckets(spec.mounts)
 
 
 def warn_of_network(engine: SandboxEngine, spec: SandboxSpec) -> None:

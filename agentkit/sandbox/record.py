@@ -85,7 +85,9 @@ def look(record: Record, found: Instance | None, *, now: datetime, age: timedelt
     if found.is_running and record.intent == "start":
         return Look(record=record)  # nobody was told of it yet: whoever takes it on ends the intent
     if found.is_running:
-        return Look(record=replace(record, is_running=True, intent=None))
+        # A restart that was cut off may not have handed out all that goes with one.
+        intent = record.intent if record.intent == "restart" else None
+        return Look(record=replace(record, is_running=True, intent=intent))
     return _stopped(record, found, now - max(age, timedelta(0)))
 
 

@@ -28,7 +28,7 @@ from agentkit.sandbox.engine import SNAPSHOT, Instance
 from agentkit.sandbox.exposed import ExposedPorts
 from agentkit.sandbox.guest import Connection, Guest
 from agentkit.sandbox.keeper import Keeper
-from agentkit.sandbox.outfit import Outfit, fit_out
+from agentkit.sandbox.outfit import Outfit, has_buckets
 
 if TYPE_CHECKING:
     from agentkit.sandbox.proxy import Refused
@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 #: How long to wait before an engine that could not be reached is asked again, doubling.
 _FIRST_WAIT = 1.0
 _LONGEST_WAIT = 60.0
+#: How often changed files of buckets are pushed while the sandbox is in use, in seconds.
+_PUSH_EVERY = 10.0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -80,6 +82,7 @@ class WayIn:
         self._joining: asyncio.Task[None] | None = None
         self._listens_for_work = False
         self._awake: asyncio.Task[None] | None = None
+        self._pushing: asyncio.Task[None] | None = None
         self.activity = Activity(
             clock=lambda: keeper.clock, touch=self._touch, is_working=self._is_working, spawn=self._scope.spawn_beside
         )
@@ -98,6 +101,7 @@ class WayIn:
         guest = await self.guest()
         try:
             async with self.activity.held():
+                self._push_regularly()
                 yield guest
         except (SandboxStoppedError, SandboxConnectionError) as error:
             raise await self._explained(error) from error
@@ -153,6 +157,36 @@ class WayIn:
             return error
         return await self.not_running()
 
+    # buckets
+
+    async def push(self) -> None:
+        """Push what a command may have changed in the files of buckets."""
+        if self._entry is not None:
+            await self._entry.outfit.push()
+
+    async def push_out(self, found: Instance) -> None:
+        """Push everything before an instance stops or is saved; the lock must be held."""
+        if found.is_running and has_buckets(self._keeper.spec):
+            try:
+                await self.enter(found)
+            except SandboxError as error:
+                logger.warning("what buckets of the sandbox of %s lack stays inside: %s", self._scope.agent, error)
+            if self._entry is not None:
+                await self._entry.outfit.push(insist=True)
+
+    def _push_regularly(self) -> None:
+        has_any = self._entry is not None and self._entry.outfit.has_buckets
+        if has_any and (self._pushing is None or self._pushing.done()):
+            self._pushing = self._scope.spawn_beside(self._pushes(), "pushing to buckets")
+
+    async def _pushes(self) -> None:
+        """Push every 10 s while the sandbox is in use, and once after that (SPEC 12.11)."""
+        is_active = True
+        while is_active:
+            is_active = self.activity.is_active
+            await self.clock.sleep(_PUSH_EVERY)
+            await self.push()
+
     # opening and closing it; the lock must be held
 
     async def look(self) -> Instance | None:
@@ -171,16 +205,17 @@ class WayIn:
         engine = await keeper.engine()
         plan = await keeper.plan(instance=found.id, source=found.labels.get(SNAPSHOT) or None)
         guest = await engine.enter(keeper.name, plan)
+        record = await keeper.ledger.record()
+        entry = Entry(instance=found.id, guest=guest, outfit=Outfit(guest, keeper.spec))
         try:
             await guest.set_inactivity(plan.inactivity)
-            outfit = await fit_out(guest, keeper.spec, self._tell_refused)
+            await entry.outfit.put_on(self._tell_refused, is_new=record.intent in ("start", "restart"))
         except BaseException:
-            await guest.close()
+            await entry.close()
             raise
-        self._entry = Entry(instance=found.id, guest=guest, outfit=outfit)
+        self._entry = entry
         self.hold_on()
         self.watch(found)
-        record = await keeper.ledger.record()
         taken_on = replace(
             record, instance=found.id, is_running=True, intent=None, restore=found.labels.get(SNAPSHOT) or None
         )
@@ -218,6 +253,8 @@ class WayIn:
         finally:
             self._keeper.monitors.publish(None)
             await self.exposed.close()
+            if not self._scope.is_gone:
+                await self.push()
             await self.close()
 
     async def expose(self, port: int) -> str:
