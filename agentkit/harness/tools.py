@@ -6,7 +6,6 @@ import functools
 import inspect
 import re
 import typing
-import weakref
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -17,7 +16,6 @@ from agentkit.context import in_thread, is_coroutine_function
 from agentkit.errors import ConfigurationError
 from agentkit.harness.docstrings import Doc, read_doc
 from agentkit.harness.model import ToolSpec
-from agentkit.host import DurableObject
 from agentkit.json_value import JsonValue
 
 Effect: TypeAlias = Literal["read", "idempotent", "once"]
@@ -181,7 +179,7 @@ def tool_of(given: Tool | Callable[..., Any]) -> Tool:
             description=signature.doc.text,
             schema=signature.schema,
             read=signature.read,
-            call=functools.partial(_call, _held(given), signature),
+            call=functools.partial(_call, given, signature),
             effect=options.effect,
             approve=options.approve,
             timeout=options.timeout,
@@ -212,24 +210,14 @@ def _checked(made: Tool) -> Tool:
     return made
 
 
-def _held(given: Callable[..., Any]) -> Callable[[], Callable[..., Any]]:
-    """Return a way to the function; one that doesn't keep its agent alive, which owns the harness and its tools."""
-    owner = getattr(given, "__self__", None)
-    if not isinstance(owner, DurableObject):
-        return lambda: given
-    function, reference = given.__func__, weakref.ref(owner)  # type: ignore[attr-defined]  # a bound method has it
-    return lambda: function.__get__(reference())
-
-
 async def _call(
-    held: Callable[[], Callable[..., Any]], signature: _Signature, arguments: dict[str, Any], context: ToolContext
+    given: Callable[..., Any], signature: _Signature, arguments: dict[str, Any], context: ToolContext
 ) -> Any:
     if signature.context is not None:
         arguments = {**arguments, signature.context: context}
-    function = functools.partial(held(), **arguments)
-    if is_coroutine_function(held()):
-        return await function()
-    returned = await in_thread(function)
+    if is_coroutine_function(given):
+        return await given(**arguments)
+    returned = await in_thread(functools.partial(given, **arguments))
     return await returned if inspect.isawaitable(returned) else returned
 
 
@@ -285,8 +273,11 @@ def _signature(function: Callable[..., Any], *, is_bound: bool) -> _Signature:
             context = parameter.name
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
-        description = doc.arguments.get(parameter.name)
-        fields[_FIELD + parameter.name] = (annotation, Field(default, alias=parameter.name, description=description))
+        # Left out where there is none, so that one in the annotation counts.
+        said: dict[str, Any] = {}
+        if parameter.name in doc.arguments:
+            said["description"] = doc.arguments[parameter.name]
+        fields[_FIELD + parameter.name] = (annotation, Field(default, alias=parameter.name, **said))
     model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)  # type: ignore[call-overload]  # made of data
     return _Signature(doc=doc, model=model, context=context)
 
