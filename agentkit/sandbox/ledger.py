@@ -69,10 +69,8 @@ class Ledger:
     async def tend_by(self, moment: datetime, *, is_running: bool) -> None:
         """See to it that the sandbox is looked after at ``moment`` or before; looking too early does no harm."""
         row = self._scope.jobs.row(self.tend_id)
-        now_ms = self._scope.clock.now_ms()
         if row is not None:
-            # One that is due may be under way, and would end without having seen what this is about.
-            if now_ms < row.due_ms <= to_ms(moment) and _says_running(row) == is_running:
+            if row.due_ms <= to_ms(moment) and _says_running(row) == is_running:
                 return
             moment = min(moment, from_ms(row.due_ms))
         await self._scope.jobs.push(

@@ -353,6 +353,12 @@ class Sandbox(Capability):
             return None
         return RescheduleAt(moment, tend_payload(is_running=(await self._keeper.ledger.record()).is_running))
 
+    async def on_job_error(self, context: JobContext, error: Exception) -> RescheduleAt | None:
+        """Look after the sandbox later, whatever went wrong; an ``on_stop`` that failed is in the history."""
+        if context.job.function == STOPPED:
+            return None
+        return RescheduleAt(self.lifecycle.clock.now() + _LATER)
+
     def on_set_aside(self, row: JobRow) -> JobRow | None:
         """Keep the job that looks after the sandbox, whatever else memory-limit protection takes away."""
         if row.function == STOPPED:

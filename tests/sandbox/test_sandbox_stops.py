@@ -291,6 +291,64 @@ async def test_callback_that_is_none_is_refused() -> None:
             await runtime.activate(Host, "ada")
 
 
+async def test_start_beside_the_end_of_looking_after_is_looked_after(
+    runtime: ManualRuntime, memory_engine: InMemoryEngine
+) -> None:
+    """The job that found nothing left to see to must not take the new container's along when it goes."""
+    eve, find, may_go_on = runtime.get(Coder, "eve"), memory_engine.find, asyncio.Event()
+
+    async def slow(name: str) -> Any:
+        await may_go_on.wait()
+        return await find(name)
+
+    memory_engine.find = slow  # type: ignore[method-assign]  # this engine is the test's own
+    payload = {"is_running": False}
+    await eve.do(lambda agent: agent.sandbox.lifecycle.jobs.push("tend", after=1, id="sandbox:tend", payload=payload))
+    advancing = asyncio.ensure_future(runtime.advance(1))
+    await asyncio.sleep(0.01)
+    starting = asyncio.ensure_future(eve.use(lambda sandbox: sandbox.start()))
+    await asyncio.sleep(0.01)
+    may_go_on.set()
+    await starting
+    await advancing
+    await runtime.evict(Coder, "eve")
+    await runtime.advance(70 * DAY)
+
+    assert await memory_engine.instances() == []
+
+
+async def test_looking_after_goes_on_after_an_error(
+    runtime: ManualRuntime, coder: Coder, memory_engine: InMemoryEngine, given: Given
+) -> None:
+    """An engine that raises what no engine should is tried again later; the container is not forgotten."""
+    find = memory_engine.find
+
+    async def fail(name: str) -> Any:
+        raise OSError
+
+    await runtime.evict(Coder, "ada")
+    memory_engine.find = fail  # type: ignore[method-assign]  # this engine is the test's own
+    await runtime.advance(12 * MINUTE)
+    memory_engine.find = find  # type: ignore[method-assign]  # see above
+    await runtime.advance(HOUR)
+
+    assert [stop.reason for _, stop in given.stops] == ["inactive"]
+
+
+async def test_callback_that_fails_is_in_the_history(runtime: ManualRuntime, coder: Coder, given: Given) -> None:
+    """Tried as often as a job is; then it can be brought back by hand."""
+
+    async def fail(coder: Coder) -> None:
+        raise LookupError
+
+    given.on_stop = fail
+    await coder.use(lambda sandbox: sandbox.stop())
+    await runtime.advance(MINUTE)
+
+    [run] = [run for run in await coder.do(lambda agent: agent.sandbox.lifecycle.history(10)) if run.error]
+    assert (run.function, run.outcome, run.attempts) == ("stopped", "failed", 3)
+
+
 # --- monitor
 
 
