@@ -31,6 +31,7 @@ from agentkit.harness.tools import Tool, tools_by_name
 from agentkit.jobs.failures import storable
 from agentkit.jobs.job import JobContext, check_word
 from agentkit.jobs.outcome import RescheduleAt
+from agentkit.prompts import load_prompt
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -41,6 +42,8 @@ FormT = TypeVar("FormT", bound="BaseModel")
 
 #: Of the number of a line of the log.
 _MOST_DIGITS: Final = 10
+_WAKE_UPS: Final = "wake_ups"
+_DAY_MS: Final = 86_400_000
 
 
 class Harness(Capability):
@@ -111,21 +114,57 @@ class Harness(Capability):
         """
         if not message.strip():
             raise PayloadError("message", "is blank")
+        run = RunRecord(
+            id=self.lifecycle.new_id(),
+            message=storable(message),
+            output=None if output is None else form_of(output),
+            created_ms=self.lifecycle.clock.now_ms(),
+        )
+        return await self._accept(run, key)
+
+    async def wake_up(self, text: str, *, key: str | None = None) -> Run:
+        """Take in what the model itself had scheduled, from the callback of ``scheduling_tools``.
+
+        The text is marked as data for the model. Such runs count against ``Limits.wake_ups``: one too many ends at
+        once, as ``stopped("wake_ups")``.
+
+        Args:
+            text: What the schedule carries.
+            key: See ``submit``; ``schedule.run_id`` is a good one.
+
+        Raises:
+            ConfigurationError, QuotaError, PayloadError: See ``submit``.
+        """
+        now_ms = self.lifecycle.clock.now_ms()
+        message = load_prompt("harness_wake_up").fill(text=json.dumps(storable(text), ensure_ascii=False))
+        run = RunRecord(id=self.lifecycle.new_id(), message=message, created_ms=now_ms)
+        return await self._accept(run, key, is_wake_up=True)
+
+    async def _accept(self, run: RunRecord, key: str | None, *, is_wake_up: bool = False) -> Run:
+        """Store a run, unless its key is known, and have it driven."""
         name = None if key is None else f"key:{check_word(key, 'key', longest=1_000)}"
         self._driving.opening.check()
-        form = None if output is None else form_of(output)
         async with self.lifecycle.transaction():
             known = None if name is None else await self.lifecycle.storage.get(name)
-            id = known or self.lifecycle.new_id()
-            if known is None:
-                await self._queue.add(self._new_run(id, storable(message), form))
+            if known is None and is_wake_up and await self._is_awake_too_often(run):
+                await self.lifecycle.storage.put(run_key(run.id), run)
+            elif known is None:
+                await self._queue.add(run)
             if name is not None:
-                await self.lifecycle.storage.put(name, id)
+                await self.lifecycle.storage.put(name, known or run.id)
         await self.lifecycle.once_committed(self._driving.wake)
-        return Run(self, id)
+        return Run(self, known or run.id)
 
-    def _new_run(self, id: str, message: str, form: dict[str, Any] | None) -> RunRecord:
-        return RunRecord(id=id, message=message, output=form, created_ms=self.lifecycle.clock.now_ms())
+    async def _is_awake_too_often(self, run: RunRecord) -> bool:
+        """Count a wake-up; end the run if that is one too many for its day."""
+        limit, day = self._limits.wake_ups, run.created_ms // _DAY_MS
+        counted = await self.lifecycle.storage.get(_WAKE_UPS, {"day": day, "count": 0})
+        count = counted["count"] if counted["day"] == day else 0
+        if limit is not None and count >= limit:
+            run.status, run.reason, run.ended_ms = "stopped", "wake_ups", run.created_ms
+            return True
+        await self.lifecycle.storage.put(_WAKE_UPS, {"day": day, "count": count + 1})
+        return False
 
     @overload
     async def ask(self, message: str, *, key: str | None = None) -> str: ...

@@ -18,16 +18,19 @@ class Limits:
         tokens: Input and output of all its model calls; None for no limit.
         seconds: Time it is worked at (seconds or ``timedelta``): not while it is queued, waits for a person or for a
             server that asked for it, and not while no process serves it. None for no limit.
+        wake_ups: Runs a day (UTC) that begin with ``harness.wake_up``: an agent that keeps itself awake is a bill. None
+            for no limit.
     """
 
     turns: int = 40
     tokens: int | None = 2_000_000
     seconds: Duration | None = 3_600
+    wake_ups: int | None = 100
 
     def __post_init__(self) -> None:
-        for name in ("turns", "tokens"):
+        for name in ("turns", "tokens", "wake_ups"):
             value = getattr(self, name)
-            if value is None and name == "tokens":
+            if value is None and name != "turns":
                 continue
             if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise ConfigurationError(f"Limits({name}=…) must be a whole number of 1 or more, got {value!r}")

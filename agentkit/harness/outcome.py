@@ -16,7 +16,7 @@ class Outcome:
 
     Attributes:
         status: ``stopped`` by a limit is a normal end.
-        reason: Which limit (``turns``, ``tokens``, ``seconds``, ``loop``, ``length``), or why it failed.
+        reason: Which limit (``turns``, ``tokens``, ``seconds``, ``loop``, ``length``, ``wake_ups``), or why it failed.
         text: The answer; of a run that was not completed, the latest text there is.
         value: The answer as JSON, where a form was asked for.
         usage: What all of its model calls took.
