@@ -267,7 +267,6 @@ class Changes:
 
     async def _save(self, found: Instance, name: str | None, *, is_autosave: bool = False) -> Row:
         engine = await self._keeper.engine()
-        await self._way.push_out(found)
         await self._look_after(is_running=found.is_running)
         row = await self.rows.begin(name, is_autosave=is_autosave)
         try:

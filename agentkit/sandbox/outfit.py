@@ -5,19 +5,24 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
 from agentkit.errors import ConfigurationError, SandboxError
+from agentkit.plain_text import one_line
 from agentkit.sandbox.engine import SandboxEngine
 from agentkit.sandbox.guest import Guest
 from agentkit.sandbox.spec import Allowlist, SandboxSpec
 
 if TYPE_CHECKING:
+    from agentkit.sandbox.bucket_sync import PushReport
     from agentkit.sandbox.buckets import Buckets
     from agentkit.sandbox.proxy import AllowlistProxy, Refused
 
 logger = logging.getLogger(__name__)
+
+#: Name and facts of an event.
+Tell: TypeAlias = Callable[[str, dict[str, Any]], None]
 
 _warned: WeakSet[SandboxEngine] = WeakSet()
 
@@ -29,21 +34,27 @@ class Outfit:
         has_buckets: Files inside are to be pushed now and then.
     """
 
-    def __init__(self, guest: Guest, spec: SandboxSpec) -> None:
-        """Open nothing yet."""
+    def __init__(self, guest: Guest, spec: SandboxSpec, tell: Tell) -> None:
+        """Open nothing yet.
+
+        Args:
+            guest: The way in.
+            spec: What the instance is made of.
+            tell: Takes events: hosts that were refused, files that a bucket refused.
+        """
         self._guest = guest
         self._spec = spec
+        self._tell = tell
         self._proxy: AllowlistProxy | None = None
         self._buckets: Buckets | None = None
         self.has_buckets = has_buckets(spec)
 
-    async def put_on(self, on_refused: Callable[[Refused], None], *, is_new: bool) -> None:
+    async def put_on(self, *, is_new: bool) -> None:
         """Begin to serve, before the first command.
 
         Connections to the outside are no use of the sandbox: what runs inside must not keep itself alive.
 
         Args:
-            on_refused: Told of each host that is not on the list.
             is_new: The instance has just been started: its buckets are to be filled.
 
         Raises:
@@ -52,13 +63,16 @@ class Outfit:
         if isinstance(self._spec.network, Allowlist):
             from agentkit.sandbox.proxy import AllowlistProxy
 
-            self._proxy = AllowlistProxy(self._spec.network.hosts, on_refused=on_refused)
+            self._proxy = AllowlistProxy(self._spec.network.hosts, on_refused=self._tell_refused)
             await self._guest.serve_proxy(self._proxy.handle)
         if self.has_buckets:
             from agentkit.sandbox.buckets import Buckets
 
             self._buckets = Buckets(self._spec.mounts)
-            await (self._buckets.pull(self._guest) if is_new else self._buckets.push(self._guest))
+            if is_new:
+                self._tell_failed(await self._buckets.pull(self._guest))
+            else:
+                await self.push()
 
     async def push(self, *, insist: bool = False) -> None:
         """Push what was changed inside; what a bucket refuses is warned of and tried again.
@@ -68,9 +82,19 @@ class Outfit:
         """
         if self._buckets is not None and self._guest.is_open:
             try:
-                await self._buckets.push(self._guest, insist=insist)
+                self._tell_failed(await self._buckets.push(self._guest, insist=insist))
             except SandboxError as error:
                 logger.debug("the way in broke while buckets were pushed to: %s", error)
+
+    def _tell_failed(self, report: PushReport) -> None:
+        for failure in report.failed:
+            facts = {"url": failure.url, "path": failure.path, "reason": failure.reason}
+            self._tell("sandbox:bucket_failed", facts)
+
+    def _tell_refused(self, refused: Refused) -> None:
+        host = one_line(refused.host)
+        logger.warning("a sandbox may not reach %s:%d: %s", host, refused.port, refused.reason)
+        self._tell("sandbox:refused", {"host": host, "port": refused.port, "reason": refused.reason})
 
     async def close(self) -> None:
         """Let go of what the owner holds for it."""

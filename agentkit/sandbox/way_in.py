@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from contextvars import Context
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import Any
 
 from agentkit.clock import Clock
 from agentkit.errors import (
@@ -22,16 +22,12 @@ from agentkit.errors import (
     SandboxStoppedError,
 )
 from agentkit.events import SANDBOX
-from agentkit.plain_text import one_line
 from agentkit.sandbox.activity import BEAT_SECONDS, Activity
 from agentkit.sandbox.engine import SNAPSHOT, Instance
 from agentkit.sandbox.exposed import ExposedPorts
 from agentkit.sandbox.guest import Connection, Guest
 from agentkit.sandbox.keeper import Keeper
 from agentkit.sandbox.outfit import Outfit, has_buckets
-
-if TYPE_CHECKING:
-    from agentkit.sandbox.proxy import Refused
 
 logger = logging.getLogger(__name__)
 
@@ -206,10 +202,10 @@ class WayIn:
         plan = await keeper.plan(instance=found.id, source=found.labels.get(SNAPSHOT) or None)
         guest = await engine.enter(keeper.name, plan)
         record = await keeper.ledger.record()
-        entry = Entry(instance=found.id, guest=guest, outfit=Outfit(guest, keeper.spec))
+        entry = Entry(instance=found.id, guest=guest, outfit=Outfit(guest, keeper.spec, self._tell))
         try:
             await guest.set_inactivity(plan.inactivity)
-            await entry.outfit.put_on(self._tell_refused, is_new=record.intent in ("start", "restart"))
+            await entry.outfit.put_on(is_new=record.intent in ("start", "restart"))
         except BaseException:
             await entry.close()
             raise
@@ -224,13 +220,8 @@ class WayIn:
         self.activity.stir()
         return guest
 
-    def _tell_refused(self, refused: Refused) -> None:
-        host = one_line(refused.host)
-        logger.warning(
-            "the sandbox of %s may not reach %s:%d: %s", self._scope.agent, host, refused.port, refused.reason
-        )
-        facts = {"host": host, "port": refused.port, "reason": refused.reason}
-        self._scope.emit(SANDBOX, "sandbox:refused", facts)
+    def _tell(self, event: str, facts: dict[str, Any]) -> None:
+        self._scope.emit(SANDBOX, event, facts)
 
     def release(self) -> Entry | None:
         """Take the way in away from new uses; those under way go on with it."""
