@@ -114,6 +114,10 @@ class InMemoryEngine:
 
     # what a test does to it
 
+    def play(self, name: str, command: Program) -> None:
+        """Let a coroutine function be the program of a name from now on, in every instance."""
+        self._programs[name] = command
+
     def kill(self, name: str) -> None:
         """Kill an instance's main process, as ``kill -9`` does."""
         self._machines[name].stop_now(KILLED)

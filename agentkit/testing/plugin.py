@@ -1,4 +1,7 @@
-"""The pytest plugin: ``fake_clock`` and ``manual_runtime`` as fixtures (async tests need pytest-asyncio)."""
+"""The pytest plugin: ``fake_clock``, ``manual_runtime`` and ``in_memory_engine`` as fixtures.
+
+Async tests need pytest-asyncio.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from agentkit.testing import FakeClock, ManualRuntime
+    from agentkit.testing import FakeClock, InMemoryEngine, ManualRuntime
 
 try:
     from pytest_asyncio import fixture as async_fixture
@@ -41,3 +44,15 @@ async def manual_runtime(fake_clock: FakeClock) -> AsyncIterator[Callable[..., A
             return runtime
 
         yield make
+
+
+@async_fixture
+async def in_memory_engine(fake_clock: FakeClock) -> AsyncIterator[InMemoryEngine]:
+    """An engine for sandboxes on ``fake_clock``; its instances are removed after the test.
+
+    Example: ``in_memory_engine.play("pytest", run)``, ``await manual_runtime(Coder, engine=in_memory_engine)``.
+    """
+    from agentkit.testing import InMemoryEngine
+
+    async with InMemoryEngine(clock=fake_clock) as engine:
+        yield engine

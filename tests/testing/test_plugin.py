@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from agentkit.testing import FakeClock
+from agentkit.testing import FakeClock, InMemoryEngine
 from tests.jobs.worker import START, Script, Start, Worker
+from tests.testing.in_memory.machines import SECOND, plan_of
 
 
 async def test_runtimes_of_the_fixture_share_its_clock(manual_runtime: Start, fake_clock: FakeClock) -> None:
@@ -38,3 +39,13 @@ async def test_fixture_starts_several_runtimes(manual_runtime: Start) -> None:
 
     assert len(await first.get(Worker, "ada").jobs()) == 1
     assert await second.get(Worker, "ada").jobs() == []
+
+
+async def test_engine_of_the_fixture_is_on_its_clock(in_memory_engine: InMemoryEngine, fake_clock: FakeClock) -> None:
+    """Its instances age as the test's clock is moved."""
+    await in_memory_engine.create(plan_of(inactivity=60 * SECOND))
+
+    fake_clock.move_to(fake_clock.now() + 60 * SECOND)
+
+    [instance] = await in_memory_engine.instances()
+    assert instance.exit_code == 75

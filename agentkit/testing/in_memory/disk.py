@@ -93,6 +93,8 @@ class Disk:
             SandboxFileError: A directory on the way is missing, is none, or may not be searched.
         """
         parts = path.split("/")[::-1]
+        # A path such as "a/" or "a/." means the directory itself.
+        is_directory = parts[0] in ("", ".")
         trail: list[tuple[str, Directory]] = [("", self.root)]
         links = 0
         while parts:
@@ -106,13 +108,13 @@ class Disk:
             here = "/".join([name for name, _ in trail] + [part])
             node = self.mounts.get(here) or trail[-1][1].entries.get(part)
             is_last = all(later in ("", ".") for later in parts)
-            if isinstance(node, Link) and (follow or not is_last):
+            if isinstance(node, Link) and (follow or is_directory or not is_last):
                 links += 1
                 if links > _MOST_LINKS:
                     raise failure(path, errno.ELOOP)
                 del trail[1 if node.target.startswith("/") else len(trail) :]
                 parts += node.target.split("/")[::-1]
-            elif is_last:
+            elif is_last and (node is None or isinstance(node, Directory) or not is_directory):
                 return Place(parent=trail[-1][1], name=part, node=node, path=here)
             elif node is None:
                 raise failure(path, errno.ENOENT)
@@ -230,6 +232,8 @@ class Disk:
             return
         if new.path.startswith(old.path + "/"):
             raise failure(target, errno.EINVAL)
+        if old.path.startswith(new.path + "/"):
+            raise failure(target, errno.ENOTEMPTY)
         if isinstance(new.node, Directory):
             if not isinstance(old.node, Directory):
                 raise failure(target, errno.EISDIR)

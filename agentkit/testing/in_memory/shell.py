@@ -68,13 +68,24 @@ class _Shell:
             return 0
         if _SHELL_ONLY.fullmatch(words[0]):
             raise unsupported(f"{words[0]!r} in a line for the shell")
-        if words[0] in ("cd", "exit", "export", "unset", ":", "exec"):
-            return await self._own(words, write_error)
+        if words[0] in ("cd", "exit", "export", "unset", ":"):
+            return self._own(words, write_error)
+        is_last = words[0] == "exec"
+        status = await self._program(words[is_last:], {**self._env, **values}, stdin, write, write_error)
+        if is_last:
+            raise _Exit(status)
+        return status
+
+    async def _program(
+        self, words: list[str], env: dict[str, str], stdin: bytes | None, write: Write, write_error: Write
+    ) -> int:
+        if not words:
+            raise unsupported("'exec' with no program in a line for the shell")
         try:
             return await self._process.run(
                 *words,
                 cwd=self._cwd,
-                env={**self._env, **values},
+                env=env,
                 stdin=stdin,
                 write=write,
                 write_error=write_error,
@@ -88,7 +99,7 @@ class _Shell:
             write_error(f"sh: 1: {words[0]}: {error.strerror}\n".encode())
             return 126
 
-    async def _own(self, words: list[str], write_error: Write) -> int:
+    def _own(self, words: list[str], write_error: Write) -> int:
         """Run what changes the shell itself."""
         match words:
             case ["exit", status]:

@@ -13,7 +13,7 @@ from agentkit.testing.in_memory.process import unsupported
 
 _VARIABLE = re.compile(r"\$(?:([A-Za-z_][A-Za-z0-9_]*)|\{([A-Za-z_][A-Za-z0-9_]*)\}|(\?))")
 _OPERATOR = re.compile(r"&&|\|\||;(?!;)|\n")
-_REDIRECTION = re.compile(r"([012]?)(>>|>&|>|<(?!<))")
+_REDIRECTION = re.compile(r"(\d*)(>>|>&|>|<(?!<))")
 _ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _RESERVED = re.compile(r"if|then|else|elif|fi|for|while|until|do|done|case|esac|function|in|!")
 
@@ -96,7 +96,8 @@ class _Reader:
             number = int(redirection[1] or (0 if sign == "<" else 1))
             self._skip_blank()
             target = self._word()
-            if not target or (sign == ">&" and target not in (_plain("1"), _plain("2"))):
+            is_known = number == 0 if sign == "<" else number in (1, 2)
+            if not (is_known and target) or (sign == ">&" and target not in (_plain("1"), _plain("2"))):
                 raise unsupported(f"the redirection {redirection[0]}")
             command.redirections.append(Redirection(number, sign, target))
             return
@@ -136,6 +137,8 @@ class _Reader:
                 pieces.append(Piece(self._until("'"), is_variable=False, is_quoted=True))
             elif letter == '"':
                 pieces += self._double_quoted()
+            elif self._line.startswith("\\\n", self._at):
+                self._at += 2
             elif letter == "\\":
                 pieces.append(Piece(self._line[self._at + 1 : self._at + 2], is_variable=False, is_quoted=True))
                 self._at += 2
