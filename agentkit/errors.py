@@ -26,6 +26,7 @@ AgentKitError
 │   ├── ModelError                a language model gave no answer that can be used
 │   │   ├── ContextOverflowError  the request is longer than the model's context
 │   │   └── ReplayMismatchError   a replay was asked something else than was recorded
+│   ├── ToolError                 what a tool raises to tell the model why it failed
 │   └── RunEndedError             a run ended without the answer that was asked for
 ├── StoreError
 │   ├── FencedError
@@ -284,6 +285,10 @@ class ContextOverflowError(ModelError):
 
 class ReplayMismatchError(ModelError):
     """A replay was asked something else than was recorded: no model is there to answer it."""
+
+
+class ToolError(HarnessError):
+    """A tool failed: raise it in a tool to have the model told this message, and nothing else."""
 
 
 class RunEndedError(HarnessError):

@@ -50,6 +50,7 @@ DOORS = {
     "h11": ("sandbox/proxy*.py",),
     "hypothesis": ("testing/*",),
     "instructor": ("schedules/parser/model.py",),
+    "mcp": ("harness/mcp_tools.py",),
     "opentelemetry": ("telemetry.py",),
     "openai": ("harness/openai_model.py", "schedules/parser/endpoint.py"),
     "psycopg": ("store/postgres.py",),

@@ -22,8 +22,10 @@ A run is accepted durably when ``run = await harness.submit(message, key=None)``
 ``CallEnded`` and ``RunEnded``. ``await run.cancel()``; ``harness.get(run_id)`` finds it again. ``harness.pending()``
 names the calls that wait for ``harness.decide(call_id, approved, by)``; ``harness.log()`` is the whole transcript.
 
-``model=`` is a name at an OpenAI-compatible endpoint, or any ``ChatModel``: ``OpenAIModel(...)``,
-``ReplayModel(file)``, and in tests ``agentkit.testing.ScriptedModel``. ``Limits(turns=40, tokens=..., seconds=...)``.
+``tools=`` are typed functions, methods, ready ``Tool`` values, and ``ToolServer(url_or_command)``, which speaks the
+Model Context Protocol. ``model=`` is a name at an OpenAI-compatible endpoint, or any ``ChatModel``:
+``OpenAIModel(...)``, ``ReplayModel(file)``, and in tests ``agentkit.testing.ScriptedModel``. What a run may take is
+``Limits(turns=40, tokens=..., seconds=...)``.
 
 Events on ``agents:harness``: ``harness:start``, ``harness:step``, ``harness:call``, ``harness:approval``,
 ``harness:postpone``, ``harness:compact``, ``harness:interrupted``, ``harness:end``.
@@ -50,9 +52,10 @@ from agentkit.harness.run import (
     TextDelta,
     TextDiscarded,
 )
-from agentkit.harness.tools import InvalidArguments, Tool, ToolContext, tool
+from agentkit.harness.tools import InvalidArguments, Tool, ToolContext, ToolSource, tool
 
 if TYPE_CHECKING:
+    from agentkit.harness.mcp_tools import ToolServer
     from agentkit.harness.openai_model import OpenAIModel
     from agentkit.harness.recording import RecordingModel
     from agentkit.harness.replay import ReplayModel
@@ -87,6 +90,8 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolMessage",
+    "ToolServer",
+    "ToolSource",
     "ToolSpec",
     "Usage",
     "UserEntry",
@@ -95,7 +100,12 @@ __all__ = [
 ]
 
 #: Modules that are loaded when a name of theirs is first used.
-_LATER = {"OpenAIModel": "openai_model", "RecordingModel": "recording", "ReplayModel": "replay"}
+_LATER = {
+    "OpenAIModel": "openai_model",
+    "RecordingModel": "recording",
+    "ReplayModel": "replay",
+    "ToolServer": "mcp_tools",
+}
 
 
 def __getattr__(name: str) -> object:

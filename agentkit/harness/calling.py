@@ -12,6 +12,7 @@ from typing import Any, Final
 from agentkit import context
 from agentkit.clock import Clock
 from agentkit.context import Work
+from agentkit.errors import ToolError
 from agentkit.harness.output import text_of
 from agentkit.harness.records import CallEntry, Ending
 from agentkit.harness.signals import Stop, until_first
@@ -76,6 +77,8 @@ class ToolRunner:
             if task is None or task.cancelling():
                 raise
             return CallResult(ending="error", text="The tool failed: something it waited for was cancelled.")
+        except ToolError as error:
+            return CallResult(ending="error", text=str(error))
         except BaseException as error:  # a tool that calls sys.exit() ends no process here
             if is_memory_limit(error):
                 raise

@@ -27,7 +27,7 @@ from agentkit.harness.queue import HEARTBEAT, RunQueue
 from agentkit.harness.records import CallEntry, Entry, RunRecord, entry_key, full_key, run_key, to_entry
 from agentkit.harness.run import PendingCall, Run, StreamEvent
 from agentkit.harness.signals import Live
-from agentkit.harness.tools import Tool, tools_by_name
+from agentkit.harness.tools import Tool, ToolSource, tools_by_name
 from agentkit.jobs.failures import storable
 from agentkit.jobs.job import JobContext, check_word
 from agentkit.jobs.outcome import RescheduleAt
@@ -64,7 +64,7 @@ class Harness(Capability):
         *,
         model: ChatModel | str | None = None,
         instructions: str = "",
-        tools: Iterable[Tool | Callable[..., Any]] = (),
+        tools: Iterable[Tool | ToolSource | Callable[..., Any]] = (),
         limits: Limits | None = None,
         context_tokens: int = 128_000,
         max_tokens: int = 8_192,
@@ -77,7 +77,8 @@ class Harness(Capability):
             model: A ``ChatModel``, or the name of one at an OpenAI-compatible endpoint (``OPENAI_BASE_URL``,
                 ``OPENAI_API_KEY``); None is the one that ``AGENTKIT_MODEL`` names.
             instructions: What the model is told before everything else.
-            tools: Typed functions and methods, marked with ``@tool`` or not, and ready ``Tool`` values.
+            tools: Typed functions and methods, marked with ``@tool`` or not, ready ``Tool`` values, and servers of
+                tools (``ToolServer``).
             limits: What one run may take.
             context_tokens: How much the model takes at a time; a longer history is compacted.
             max_tokens: Longest answer.
@@ -90,7 +91,9 @@ class Harness(Capability):
         self.id = id
         self._given_model = model
         self._instructions = instructions
-        self._named_tools = tools_by_name(tools)
+        given = list(tools)
+        self._sources: list[ToolSource] = [each for each in given if hasattr(each, "open")]
+        self._named_tools = tools_by_name(each for each in given if not hasattr(each, "open"))
         self._limits = limits or Limits()
         self._context_tokens = context_tokens
         self._max_tokens = max_tokens
@@ -349,7 +352,7 @@ class Harness(Capability):
         if self._made_driving is None:
             if not hasattr(self, "lifecycle"):
                 raise ConfigurationError("install the harness first: self.lifecycle.use(Harness(...))")
-            opening = Opening(self.lifecycle, self._given_model, self._named_tools)
+            opening = Opening(self.lifecycle, self._given_model, tools=self._named_tools, sources=self._sources)
             parts = Parts(
                 lifecycle=self.lifecycle,
                 queue=RunQueue(self.lifecycle, self.id, longest=self._max_queued),

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
 from agentkit.capability import Scope
 from agentkit.errors import ConfigurationError
 from agentkit.harness.model import ChatModel
-from agentkit.harness.tools import Tool
+from agentkit.harness.tools import OpenTools, Tool, ToolSource
 from agentkit.model_settings import settings_for
+
+logger = logging.getLogger(__name__)
 
 #: What a test stands in for the model of every harness.
 _STAND_IN: Final = "model"
@@ -19,10 +22,20 @@ _STAND_IN: Final = "model"
 class Opening:
     """See ``parts.Opened``. Opened and closed by the one task that drives runs."""
 
-    def __init__(self, lifecycle: Scope, given: ChatModel | str | None, tools: Mapping[str, Tool]) -> None:
+    def __init__(
+        self,
+        lifecycle: Scope,
+        given: ChatModel | str | None,
+        *,
+        tools: Mapping[str, Tool],
+        sources: Sequence[ToolSource],
+    ) -> None:
         self._lifecycle = lifecycle
         self._given = given
         self._tools = tools
+        self._sources = sources
+        self._open_sources: list[OpenTools] = []
+        self._left_out: set[str] = set()
         self._model: ChatModel | None = None
         self._opened = AsyncExitStack()
 
@@ -46,11 +59,24 @@ class Opening:
 
     async def tools(self) -> Mapping[str, Tool]:
         """See ``parts.Opened``."""
-        return self._tools
+        if not self._sources:
+            return self._tools
+        if not self._open_sources:
+            self._open_sources = [source.open(self._lifecycle.clock) for source in self._sources]
+        tools = dict(self._tools)
+        for source in self._open_sources:
+            for tool in await source.tools():
+                if tools.setdefault(tool.name, tool) is not tool and tool.name not in self._left_out:
+                    self._left_out.add(tool.name)
+                    logger.warning("a tool %r of a server is left out: another one has its name", tool.name)
+        return tools
 
     async def close(self) -> None:
         """Let go of what was opened."""
         self._model = None
+        sources, self._open_sources = self._open_sources, []
+        for source in sources:
+            await source.close()
         opened, self._opened = self._opened, AsyncExitStack()
         await opened.aclose()
 

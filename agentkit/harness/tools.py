@@ -6,12 +6,12 @@ import functools
 import inspect
 import re
 import typing
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, overload
 
-from agentkit.clock import Duration, duration_of
+from agentkit.clock import Clock, Duration, duration_of
 from agentkit.context import in_thread, is_coroutine_function
 from agentkit.errors import ConfigurationError
 from agentkit.harness.docstrings import Doc, read_doc
@@ -90,6 +90,23 @@ class Tool:
     def spec(self) -> ToolSpec:
         """As the model is told of it."""
         return ToolSpec(name=self.name, description=self.description, schema=self.schema)
+
+
+class OpenTools(Protocol):
+    """Tools from elsewhere, while they are at hand."""
+
+    async def tools(self) -> Sequence[Tool]:
+        """Return them, as far as they can be reached; never raises for one that can't."""
+
+    async def close(self) -> None:
+        """Let go of what they need."""
+
+
+class ToolSource(Protocol):
+    """Where a harness may get further tools from, such as ``ToolServer``."""
+
+    def open(self, clock: Clock) -> OpenTools:
+        """Make them ready; nothing is connected yet."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
