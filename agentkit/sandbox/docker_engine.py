@@ -205,7 +205,7 @@ class DockerEngine:
 
     async def save(self, name: str, snapshot: str, labels: Mapping[str, str]) -> SavedImage:
         """See ``SandboxEngine``; a running instance stands still meanwhile."""
-        save = partial(docker_images.save, name=name, snapshot=snapshot, labels=labels, now=self._time.now())
+        save = partial(docker_images.save, name=name, snapshot=snapshot, labels=labels)
         return await self._threads.slow_or_undone(save, _delete_saved)
 
     async def saved(self) -> list[SavedImage]:
@@ -219,7 +219,7 @@ class DockerEngine:
 
     async def delete_saved(self, snapshot: str) -> bool:
         """See ``SandboxEngine``."""
-        return await self._threads.slow(docker_images.delete_saved, snapshot)
+        return await self._threads.slow(docker_images.delete_saved, snapshot, now=self._time.now())
 
     async def remove_volume(self, name: str, store: str) -> bool:
         """See ``SandboxEngine``; one that is in use is left alone, with a ``SandboxError``."""
@@ -244,4 +244,4 @@ def _remove_instance(client: DockerClient, made: Instance) -> None:
 
 
 def _delete_saved(client: DockerClient, made: SavedImage) -> None:
-    docker_images.delete_saved(client, made.id)
+    docker_images.delete_saved(client, made.id, now=made.saved_at)

@@ -29,7 +29,7 @@ MAX_ADDED_LAYERS = 20
 MAX_GROWTH = 2
 #: The engine takes 125; an image may come with many of its own.
 MAX_LAYERS = 110
-#: Containers that only help to write an image are removed in the same call, unless its process is killed.
+#: Whatever helps to write an image is removed in the same call, unless its process is killed.
 STALE = timedelta(hours=1)
 
 
@@ -79,7 +79,7 @@ def lineage(image: Mapping[str, Any]) -> dict[str, str]:
     return {BASE: labels[BASE], COMPACT: labels.get(COMPACT) or f"{len(_layers(image))} {image['Size']}"}
 
 
-def save(client: DockerClient, name: str, snapshot: str, labels: Mapping[str, str], *, now: datetime) -> SavedImage:
+def save(client: DockerClient, name: str, snapshot: str, labels: Mapping[str, str]) -> SavedImage:
     """Make an image of a container's disk; a running one is paused meanwhile.
 
     Raises:
@@ -95,7 +95,6 @@ def save(client: DockerClient, name: str, snapshot: str, labels: Mapping[str, st
     image = client.image(tag_of(snapshot))
     if _is_overgrown(image, marks[COMPACT]):
         try:
-            _remove_stale(client, before=now - STALE)
             _flatten(client, image, snapshot, {**marks, COMPACT: ""})
         except (APIError, SandboxError):
             # It is whole as it is; the next one tries again.
@@ -125,7 +124,7 @@ def copy_saved(client: DockerClient, snapshot: str, copy: str, labels: Mapping[s
     return _saved(client, client.image(tag_of(copy)), copy)
 
 
-def delete_saved(client: DockerClient, snapshot: str) -> bool:
+def delete_saved(client: DockerClient, snapshot: str, *, now: datetime) -> bool:
     """Take a snapshot's tag away, and the image once nothing needs it any more."""
     image = _find(client, snapshot)
     if image is None:
@@ -134,6 +133,7 @@ def delete_saved(client: DockerClient, snapshot: str) -> bool:
     client.quick.tag(image["Id"], HELD, snapshot)
     client.quick.remove_image(tag_of(snapshot), noprune=True)
     tidy(client, image["Id"])
+    remove_stale(client, before=now - STALE)
     return True
 
 
@@ -157,6 +157,23 @@ def tidy(client: DockerClient, id: str) -> None:
                 raise
             return
         id = image.get("Parent", "")
+
+
+def remove_stale(client: DockerClient, *, before: datetime) -> None:
+    """Remove what calls left behind whose process or engine was killed: helpers, imports, images without a name.
+
+    Only what was made before a moment that lies well back: younger ones may be somebody's work under way.
+    """
+    for container in client.quick.containers(all=True, filters=names({TEMPORARY: "1"})):
+        if datetime.fromtimestamp(container["Created"], UTC) < before:
+            with contextlib.suppress(NotFound):
+                client.slow.remove_container(container["Id"], v=True, force=True)
+    for image in client.quick.images(all=True, filters=names({MANAGED: "1"})):
+        imports = [tag for tag in image["RepoTags"] or () if tag.startswith(f"{IMPORTS}:")]
+        if datetime.fromtimestamp(image["Created"], UTC) < before:
+            for tag in imports:
+                client.slow.remove_image(tag, noprune=True)
+            tidy(client, image["Id"])
 
 
 def _is_overgrown(image: Mapping[str, Any], compact: str) -> bool:
@@ -212,14 +229,6 @@ def _temporary_container(client: DockerClient, image: str) -> Iterator[str]:
         yield id
     finally:
         client.slow.remove_container(id, v=True, force=True)
-
-
-def _remove_stale(client: DockerClient, *, before: datetime) -> None:
-    """Remove helpers whose process was killed."""
-    for container in client.quick.containers(all=True, filters=names({TEMPORARY: "1"})):
-        if datetime.fromtimestamp(container["Created"], UTC) < before:
-            with contextlib.suppress(NotFound):
-                client.slow.remove_container(container["Id"], v=True, force=True)
 
 
 def _find(client: DockerClient, snapshot: str) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from agentkit.clock import SystemClock
 from agentkit.ids import IdSource
 from agentkit.sandbox.engine import SandboxEngine
 from agentkit.testing import InMemoryEngine, ManualRuntime
+from tests.sandbox import own_docker
 from tests.sandbox.box import Box, Boxes
 from tests.sandbox.engines import CANDIDATES, absence
 from tests.sandbox.sandbox_host import Coder, Given
@@ -48,6 +49,8 @@ def obstacle(item: pytest.Item, engine: str) -> str | None:
     if needed - CANDIDATES[engine].features:
         return "can't do what they need"
     reason = absence(engine)
+    if reason is None and item.get_closest_marker("own_docker"):
+        reason = own_docker.obstacle()
     return None if reason is None else f"is missing: {reason}"
 
 
