@@ -17,7 +17,7 @@ from agentkit.sandbox.spec import WORKSPACE, check_variable
 from agentkit.sandbox.way_in import WayIn
 
 #: How long after its own end a command's result may take to arrive; then the way in counts as broken.
-_ARRIVAL = timedelta(seconds=15)
+_ARRIVAL = timedelta(seconds=30)
 
 
 def command_of(

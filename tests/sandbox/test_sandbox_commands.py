@@ -294,7 +294,7 @@ async def test_broken_way_in_is_opened_anew(
 
 
 async def test_silent_way_in_is_given_up(runtime: ManualRuntime, coder: Coder, memory_engine: InMemoryEngine) -> None:
-    """Report 6: where not even the end of the timeout is heard of, ``exec`` ends 15 s later; the next call works."""
+    """Report 6: where not even the end of the timeout is heard of, ``exec`` ends 30 s later; the next call works."""
 
     class DeafGuest:
         """Passes commands on without their timeout."""
@@ -316,11 +316,11 @@ async def test_silent_way_in_is_given_up(runtime: ManualRuntime, coder: Coder, m
     memory_engine.disconnect((await memory_engine.instances())[0].name)
     memory_engine.enter = enter_deaf  # type: ignore[assignment, method-assign]  # this engine is the test's own
     running = asyncio.ensure_future(coder.use(lambda sandbox: sandbox.exec("hang", timeout=60)))
-    await runtime.advance(74)
+    await runtime.advance(89)
     was_over = running.done()
     await runtime.advance(2)
 
-    with pytest.raises(SandboxConnectionError, match="15 s after its timeout"):
+    with pytest.raises(SandboxConnectionError, match="30 s after its timeout"):
         await running
     memory_engine.enter = enter  # type: ignore[method-assign]  # see above
     assert not was_over
