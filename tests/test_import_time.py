@@ -7,14 +7,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent
-SLOW = {"aiosqlite", "croniter", "dateutil", "docker", "hypothesis", "instructor", "openai"}
-LOADED = "import json, sys, agentkit; print(json.dumps(sorted({name.partition('.')[0] for name in sys.modules})))"
+SLOW = {"aiosqlite", "croniter", "dateutil", "docker", "hypothesis", "instructor", "mcp", "openai"}
+LOADED = "import json, sys, {}; print(json.dumps(sorted({{name.partition('.')[0] for name in sys.modules}})))"
 
 
-def test_import_loads_no_slow_library() -> None:
+@pytest.mark.parametrize("module", ["agentkit", "agentkit.harness", "agentkit.assistant"])
+def test_import_loads_no_slow_library(module: str) -> None:
     """A program that imports agentkit pays for no library before it uses the part that needs it."""
-    command = [sys.executable, "-c", LOADED]
+    command = [sys.executable, "-c", LOADED.format(module)]
 
     printed = subprocess.run(command, check=True, capture_output=True, text=True, cwd=ROOT).stdout
 

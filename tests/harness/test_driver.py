@@ -284,6 +284,44 @@ async def test_call_that_happens_once_is_not_repeated(manual_runtime: Start) -> 
     assert runtime.events.count("harness:interrupted") == 1
 
 
+async def test_settled_calls_are_never_run_again(manual_runtime: Start) -> None:
+    """Those of the same answer that have their result keep it, whatever kind they are; those behind have their turn."""
+    office = Office()
+    calls = [
+        tool_call("look_up", name="bob"),
+        tool_call("send", to="bob", text="one"),
+        tool_call("work"),
+        tool_call("send", to="bob", text="two"),
+    ]
+    model = ScriptedModel(calls, "Done.")
+    cut_off = asyncio.Event()
+
+    @tool(effect="idempotent")
+    async def work() -> str:
+        """Work."""
+        cut_off.set()
+        await office.gate.wait()
+        return "worked"
+
+    office.more = [work]
+    runtime = await manual_runtime(Clerk, model=model, deps=office)
+    await runtime.get(Clerk, "ada").submit("go")
+    await cut_off.wait()
+
+    await runtime.crash()
+    office.gate.set()
+    await runtime.advance(31)
+
+    assert office.read == ["bob"]
+    assert [text for text, _ in office.sent] == ["bob: one", "bob: two"]
+    assert [message.text for message in model.requests[-1].messages[2:]] == [
+        "bob lives in Main Street",
+        "sent",
+        "worked",
+        "sent",
+    ]
+
+
 async def test_run_that_never_gets_further_is_given_up(manual_runtime: Start) -> None:
     """It may be what ends the process; the run behind it has its turn."""
     model, office = ScriptedModel(tool_call("work"), "Hello."), Office()
