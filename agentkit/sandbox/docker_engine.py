@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 from agentkit.clock import Clock, SystemClock
-from agentkit.errors import EngineUnavailableError, ImageError, NameInUseError, SandboxStoppedError
+from agentkit.errors import EngineUnavailableError, NameInUseError, SandboxStoppedError
 from agentkit.sandbox import docker_images, docker_instances
 from agentkit.sandbox.docker_channel import DockerChannel, DockerProgram
 from agentkit.sandbox.docker_client import DockerClient, DockerThreads
@@ -20,6 +20,7 @@ from agentkit.sandbox.guest import Guest
 from agentkit.sandbox.main_process import hand_over
 from agentkit.sandbox.runner_bundle import RunnerSettings
 from agentkit.sandbox.runner_guest import RUNNER, open_runner
+from agentkit.sandbox.shell_guest import ShellGuest
 
 if TYPE_CHECKING:
     from docker.tls import TLSConfig
@@ -162,10 +163,11 @@ class DockerEngine:
 
     async def enter(self, name: str, plan: InstancePlan) -> Guest:
         """See ``SandboxEngine``; what the entrypoint waits for is written too."""
-        channel = DockerChannel(await self.open(name, RUNNER))
-        guest = await open_runner(channel, RunnerSettings(env=plan.env), is_paused=partial(self._is_paused, name))
-        if guest is None:
-            raise ImageError(plan.spec.image_reference, "it has no Python of 3.8 or newer")
+        settings = RunnerSettings(env=plan.env)
+        by_shell = ShellGuest(partial(self.open, name), settings)
+        channel = DockerChannel(await self.open(name, RUNNER, env={}))
+        is_paused = partial(self._is_paused, name)
+        guest: Guest = await open_runner(channel, settings, is_paused=is_paused, others=by_shell) or by_shell
         try:
             await hand_over(guest, plan)
         except BaseException:
@@ -174,7 +176,7 @@ class DockerEngine:
         return guest
 
     async def open(
-        self, name: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None, user: str | None = None
+        self, name: str, argv: Sequence[str], *, env: Mapping[str, str], user: str | None = None
     ) -> DockerProgram:
         """Start a program in a running instance, as the engine does it, and return the way to it.
 
@@ -184,7 +186,7 @@ class DockerEngine:
         """
 
         def create(client: DockerClient) -> str:
-            variables, who = dict(env or {}), user or ""
+            variables, who = dict(env), user or ""
             made = client.quick.exec_create(name, list(argv), stdin=True, environment=variables, user=who, workdir="/")
             return str(made["Id"])
 

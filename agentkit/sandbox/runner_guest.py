@@ -16,7 +16,7 @@ from typing import Any
 from agentkit.errors import SandboxConnectionError, UnsupportedByEngineError
 from agentkit.sandbox.channel import Channel
 from agentkit.sandbox.command import Command, Exit, Output, Stderr, Stdout
-from agentkit.sandbox.guest import PROXY_PORT, Connection, FileInfo, ProcessInfo, ProcessPlan
+from agentkit.sandbox.guest import PROXY_PORT, Connection, FileInfo, Guest, ProcessInfo, ProcessPlan
 from agentkit.sandbox.inside import frames
 from agentkit.sandbox.runner_bundle import RunnerSettings, runner_bundle, runner_command
 from agentkit.sandbox.runner_link import LinkCall, Patience, Reply, RunnerLink
@@ -37,6 +37,7 @@ async def open_runner(
     patience: Patience | None = None,
     is_paused: Callable[[], Awaitable[bool]] | None = None,
     proxy_port: int = PROXY_PORT,
+    others: Guest | None = None,
 ) -> RunnerGuest | None:
     """Bring the runner to life at the other end of a channel to ``RUNNER``.
 
@@ -46,6 +47,7 @@ async def open_runner(
         patience: How long it may be silent.
         is_paused: Tells whether silence is due to the engine, which holds the instance still to save it.
         proxy_port: Where ``serve_proxy`` listens.
+        others: Runs the commands of other users; without it there are none.
 
     Returns:
         None if the instance has no Python of 3.8 or newer.
@@ -66,7 +68,7 @@ async def open_runner(
         return None
     link = RunnerLink(channel, patience or Patience(), is_paused)
     link.start(decoder)
-    return RunnerGuest(link, proxy_port)
+    return RunnerGuest(link, proxy_port, others)
 
 
 async def _begin(channel: Channel, bundle: bytes) -> frames.Decoder | None:
@@ -98,8 +100,9 @@ async def _hear(channel: Channel) -> frames.Decoder | None:
 class RunnerGuest:
     """See ``Guest``: everything, as the sandbox's user."""
 
-    def __init__(self, link: RunnerLink, proxy_port: int) -> None:
+    def __init__(self, link: RunnerLink, proxy_port: int, others: Guest | None) -> None:
         self._link = link
+        self._others = others
         self._proxy_port = proxy_port
         self._served: list[Served] = []
 
@@ -111,7 +114,10 @@ class RunnerGuest:
     async def run(self, command: Command) -> AsyncGenerator[Output, None]:
         """See ``Guest``."""
         if command.user is not None:
-            raise UnsupportedByEngineError("runner", "another user", "let the engine's own exec run it")
+            async with contextlib.aclosing(self._as_another(command)) as outputs:
+                async for output in outputs:
+                    yield output
+            return
         timeout = None if command.timeout is None else command.timeout.total_seconds()
         async with (
             self._link.call(
@@ -127,6 +133,13 @@ class RunnerGuest:
         ):
             async for output in self._outputs(call, timeout):
                 yield output
+
+    def _as_another(self, command: Command) -> AsyncGenerator[Output, None]:
+        self._link.check()
+        if self._others is None:
+            mend = f"leave user out, and it runs as the sandbox's own, not as {command.user!r}"
+            raise UnsupportedByEngineError("of this sandbox", "other users", mend)
+        return self._others.run(command)
 
     async def _outputs(self, call: LinkCall, timeout: float | None) -> AsyncIterator[Output]:
         decoders = {frames.OUTPUT: _decoder(), frames.ERRORS: _decoder()}
@@ -180,12 +193,14 @@ class RunnerGuest:
 
     async def entries(self, path: str) -> list[FileInfo]:
         """See ``Guest``."""
-        return [entry async for entry in self._listed("entries", path)]
+        async with contextlib.aclosing(self._listed("entries", path)) as entries:
+            return [entry async for entry in entries]
 
     async def walk(self, path: str) -> AsyncGenerator[FileInfo, None]:
         """See ``Guest``."""
-        async for entry in self._listed("walk", path):
-            yield entry
+        async with contextlib.aclosing(self._listed("walk", path)) as entries:
+            async for entry in entries:
+                yield entry
 
     async def _listed(self, op: str, path: str) -> AsyncGenerator[FileInfo, None]:
         """Yield what comes as lines of JSON, each a list of files."""
