@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import tarfile
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, field
 from itertools import islice
@@ -25,6 +26,8 @@ logger = logging.getLogger(__name__)
 
 _AT_ONCE: Final = 8
 _LARGE_AT_ONCE: Final = 2
+#: What is listed comes out of the sandbox, and need not end.
+_MOST_FILES: Final = 1_000_000
 #: Small objects are fetched ahead, so that many of them don't cost a round trip each.
 _SMALL: Final = 1 << 20
 _AHEAD: Final = 8
@@ -100,6 +103,7 @@ class BucketSync:
         local = await self._walk(guest)
         remote = {found.key: found async for found in self._bucket.objects() if found.key}
         plan = plan_sync(manifest, local, remote, read_only=self._mount.read_only)
+        self._leave_large(plan, local)
         report = PushReport()
         await self._push(guest, plan, local, report)
         for path in plan.adopt:
@@ -131,6 +135,7 @@ class BucketSync:
             return await self.pull(guest)
         local = await self._walk(guest)
         plan = plan_push(manifest, local)
+        self._leave_large(plan, local)
         self._tell(plan)
         report = PushReport()
         if local.has_manifest and not (plan.push or plan.delete or plan.forget):
@@ -156,7 +161,15 @@ class BucketSync:
         async with aclosing(guest.walk(self.directory)) as entries:
             async for info in entries:
                 local.add(info.path[len(self.directory) + 1 :], info)
+                if len(local.files) + len(local.directories) + len(local.others) > _MOST_FILES:
+                    raise BucketError(self._mount.url, f"there are more than {_MOST_FILES:,} files in {self.directory}")
         return local
+
+    def _leave_large(self, plan: Plan, local: Local) -> None:
+        limit = self._mount.max_file_size
+        large = [path for path in plan.push if local.files[path].size > limit]
+        plan.leave |= dict.fromkeys(large, f"it is larger than BucketMount.max_file_size={limit:,}")
+        plan.push = [path for path in plan.push if path not in plan.leave]
 
     # to the bucket
 
@@ -169,7 +182,7 @@ class BucketSync:
             # What a large one holds of memory must not be held by many.
             turn = self._large if info.size > PART else nullcontext()
             async with turn, aclosing(guest.read(info.path)) as content:
-                etag = await self._bucket.put(path, content, size=info.size)
+                etag = await self._bucket.put(path, self._bounded(content, info.path), size=info.size)
             self._manifest.files[path] = Synced(etag, info.size, info.modified_at_ms)
             report.pushed += 1
 
@@ -183,6 +196,15 @@ class BucketSync:
 
         await in_turns(plan.push, self._patiently(push, report))
         await in_turns(plan.delete, self._patiently(delete, report))
+
+    async def _bounded(self, content: AsyncIterator[bytes], path: str) -> AsyncGenerator[bytes, None]:
+        """Yield a content that may grow while it is read, as far as it may grow."""
+        size = 0
+        async for piece in content:
+            size += len(piece)
+            if size > self._mount.max_file_size:
+                raise SandboxFileError.of(path, errno.EFBIG, "it grew beyond BucketMount.max_file_size")
+            yield piece
 
     async def _is_really_gone(self, guest: Guest, path: str) -> bool:
         """Tell that a file is gone, and not only out of sight, in a directory that may not be read, say."""

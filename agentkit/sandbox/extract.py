@@ -20,6 +20,9 @@ from agentkit.sandbox.host_tree import HostTree, Parts
 _PIECE: Final = 256 << 10
 #: How much an archive may hold between one member's content and the next: headers, long names, padding.
 _MAX_HEADER: Final = 1 << 20
+#: As long as a path may be for Linux; one of megabytes would be as many directories.
+_LONGEST_PATH: Final = 4096
+_MOST_TOLD: Final = 1_000
 #: Pieces that wait for the thread.
 _WAITING: Final = 4
 
@@ -44,7 +47,8 @@ class Transferred:
     Attributes:
         files: How many files were written.
         size: Bytes in them.
-        left_out: Paths in the sandbox's tree that were not written: links that lead out of it, pipes, devices.
+        left_out: Paths in the sandbox's tree that were not written: links that lead out of it, pipes, devices. At most
+            a thousand of them.
     """
 
     files: int
@@ -196,7 +200,7 @@ class _Extraction:
             self._copy(tree, member, parts)
         elif member.issym() and stays_inside(member.linkname, depth=len(parts) - len(self.top) - 1):
             tree.link(parts, member.linkname)
-        else:
+        elif len(self.left_out) < _MOST_TOLD:
             self.left_out.append("/".join(parts[len(self.top) :]) or member.name)
 
     def _copy(self, tree: HostTree, member: tarfile.TarInfo, parts: Parts) -> None:
@@ -215,6 +219,8 @@ class _Extraction:
 
     def _parts(self, name: str) -> Parts:
         parts = tuple(part for part in name.split("/") if part not in ("", "."))
+        if len(name) > _LONGEST_PATH:
+            raise SandboxError(f"the archive has a path of {len(name):,} characters")
         if name.startswith("/") or ".." in parts or "\0" in name:
             raise SandboxError(f"the archive leads out of its directory: {name!r}")
         return (*self.top, *parts[1:])

@@ -19,7 +19,6 @@ from agentkit.sandbox.git_url import read_url
 _OBJECTS: Final = ("objects", "refs", "packed-refs", "shallow")
 _ORIGIN: Final = re.compile(r'^\[remote "origin"\]\s*$(?:\n(?!\[).*)*?\n\s*url\s*=\s*(\S+)\s*$', re.MULTILINE)
 _EXTENSIONS: Final = re.compile(r"^\s*\[extensions\]", re.MULTILINE | re.IGNORECASE)
-_TRUSTED: Final = ("-c", "protocol.ext.allow=never")
 
 
 async def copy_for_sandbox(source: Path, target: Path, *, ref: str | None, depth: int | None) -> None:
@@ -69,10 +68,12 @@ async def _git(*words: str, fails: bool = False) -> str:
     """Run git here; with ``fails``, failure is an empty answer."""
     # Within a hook, variables of git's own would lead it to another repository.
     environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    # What a repository names to fetch the rest of itself from, or to run for it, is left alone.
+    environment |= {"GIT_ALLOW_PROTOCOL": "file", "GIT_NO_LAZY_FETCH": "1"}
     environment |= {"GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        "git", *_TRUSTED, *words, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment
+        "git", *words, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, env=environment
     )
     try:
         output, errors = await process.communicate()

@@ -112,7 +112,9 @@ class AllowlistProxy:
         """Serve one connection from inside, to its end: one request, or one tunnel. Errors of either side end it."""
         self._open += 1
         try:
-            await self._serve(connection)
+            # Far too many get not even a refusal, which takes its time.
+            if self._open <= 2 * MAX_CONNECTIONS:
+                await self._serve(connection)
         except (*BROKEN, h11.ProtocolError) as error:
             logger.debug("a connection of a sandbox's proxy broke: %s", error)
         finally:

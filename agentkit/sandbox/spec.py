@@ -77,12 +77,14 @@ class BucketMount:
         path: Where it appears.
         endpoint: Address of an S3-compatible server; None means AWS.
         read_only: Changes made inside are not written back.
+        max_file_size: Larger files are not pushed to a bucket, in bytes: an empty one of a terabyte is made in no time.
     """
 
     url: str
     path: str
     endpoint: str | None = None
     read_only: bool = False
+    max_file_size: int = 10 << 30
 
     def __post_init__(self) -> None:
         _check_path(self.path, "BucketMount.path")

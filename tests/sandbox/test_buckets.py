@@ -492,6 +492,48 @@ async def test_list_that_is_no_file_harms_nothing(world: World, guest: Guest) ->
     assert world.files() == {"a": "x"}
 
 
+async def test_file_that_is_too_large_is_left_out(world: World, guest: Guest, caplog: pytest.LogCaptureFixture) -> None:
+    """A file of a terabyte, which takes no time to make inside, costs nothing in the bucket; a warning names the limit."""
+    buckets = Buckets([world.mount(max_file_size=1000)])
+    world.put("a", b"old")
+    await buckets.pull(guest)
+    os.truncate(world.write("large", "x"), 1 << 40)
+    world.write("a", bytes(1001))
+    world.write("b", bytes(1000))
+
+    report = await buckets.push(guest)
+    await buckets.pull(guest)
+
+    await buckets.close()
+    assert world.objects() == {"a": b"old", "b": bytes(1000)}
+    assert report.failed == []
+    assert "max_file_size=1,000" in caplog.text
+
+
+async def test_file_that_grows_without_end_is_given_up(world: World, guest: Guest) -> None:
+    """Nor does one that is written to while it is read."""
+
+    class Growing:
+        """A guest in which every file is endless."""
+
+        async def read(self, path: str) -> AsyncIterator[bytes]:
+            while True:
+                yield bytes(1000)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(guest, name)
+
+    buckets = Buckets([world.mount(max_file_size=100_000)])
+    await buckets.pull(guest)
+    world.write("a", "x")
+
+    report = await buckets.push(Growing())  # type: ignore[arg-type]  # as much of one as is needed
+
+    await buckets.close()
+    assert "grew beyond" in report.failed[0].reason
+    assert world.objects() == {}
+
+
 # failures
 
 

@@ -214,6 +214,21 @@ def endless(kind: bytes, size: int) -> bytes:
     return member.tobuf(tarfile.GNU_FORMAT)
 
 
+async def test_endless_path_is_refused(tmp_path: Path) -> None:
+    """A name of a megabyte doesn't become half a million directories."""
+    with pytest.raises(SandboxError, match="a path of"):
+        await unpack(tmp_path, directory("top/" + "a/" * 100_000))
+
+    assert tree(tmp_path) == {}
+
+
+async def test_what_was_left_out_takes_little_memory(tmp_path: Path) -> None:
+    """However many links lead out, only some are named."""
+    result = await unpack(tmp_path, *(link(f"top/{number}", "/etc") for number in range(1500)))
+
+    assert len(result.left_out) == 1000
+
+
 @pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK])
 async def test_header_without_end_takes_no_memory(tmp_path: Path, kind: bytes) -> None:
     """A header of gigabytes is refused after the first of them that matter."""

@@ -467,11 +467,16 @@ async def test_connections_are_bounded(world: World) -> None:
         async with asking(proxy) as peer:
             await peer.send(request)
             refused = await peer.rest()
+        for _ in range(MAX_CONNECTIONS):
+            await stack.enter_async_context(asking(proxy))
+        async with asking(proxy) as peer:
+            dropped = await peer.rest()
     async with asking(proxy) as peer:
         await peer.send(request)
         accepted = await peer.rest()
 
     assert refused.startswith(b"HTTP/1.1 503 ")
+    assert dropped == b""
     assert accepted.startswith(b"HTTP/1.1 200 ")
 
 
