@@ -493,7 +493,7 @@ async def test_list_that_is_no_file_harms_nothing(world: World, guest: Guest) ->
 
 
 async def test_file_that_is_too_large_is_left_out(world: World, guest: Guest, caplog: pytest.LogCaptureFixture) -> None:
-    """A file of a terabyte, which takes no time to make inside, costs nothing in the bucket; a warning names the limit."""
+    """A file of a terabyte, which takes no time to make inside, costs nothing in the bucket; a warning says so."""
     buckets = Buckets([world.mount(max_file_size=1000)])
     world.put("a", b"old")
     await buckets.pull(guest)
