@@ -37,6 +37,7 @@ Unsubscribe = Callable[[], None]
 LIFECYCLE = "agents:lifecycle"
 SCHEDULE = "agents:schedule"
 SANDBOX = "agents:sandbox"
+HARNESS = "agents:harness"
 
 _LEVELS = {
     "job:backlog_warning": logging.WARNING,

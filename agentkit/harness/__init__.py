@@ -52,7 +52,8 @@ from agentkit.harness.run import (
     TextDelta,
     TextDiscarded,
 )
-from agentkit.harness.tools import InvalidArguments, Tool, ToolContext, ToolSource, tool
+from agentkit.harness.signature import InvalidArguments
+from agentkit.harness.tools import Tool, ToolContext, ToolSource, tool
 
 if TYPE_CHECKING:
     from agentkit.harness.mcp_tools import ToolServer

@@ -16,7 +16,8 @@ from agentkit.errors import ToolError
 from agentkit.harness.output import text_of
 from agentkit.harness.records import CallEntry, Ending
 from agentkit.harness.signals import Stop, until_first
-from agentkit.harness.tools import InvalidArguments, Tool, ToolContext
+from agentkit.harness.signature import InvalidArguments
+from agentkit.harness.tools import Tool, ToolContext
 from agentkit.jobs.failures import is_memory_limit
 
 logger = logging.getLogger(__name__)

@@ -8,59 +8,36 @@ follows it.
 from __future__ import annotations
 
 import asyncio
-import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
-from types import MappingProxyType
 from typing import Any, Final
 
-from agentkit.clock import from_ms
 from agentkit.errors import ConfigurationError, ContextOverflowError, ModelError
 from agentkit.harness.answering import Answering, Postponed
 from agentkit.harness.calling import ToolRunner
 from agentkit.harness.compacting import Compacting, longest_view, size_of
 from agentkit.harness.forms import WrongForm, read_answer
-from agentkit.harness.messages import Usage
 from agentkit.harness.model import ChatModel, Reply
-from agentkit.harness.output import LONGEST_SHOWN, clipped, fitting
+from agentkit.harness.output import LONGEST_SHOWN, clipped
 from agentkit.harness.parts import Parts
-from agentkit.harness.planning import UNKNOWN, ended, intents, plan_calls, repaired
-from agentkit.harness.records import (
-    AnswerEntry,
-    CallEntry,
-    Entry,
-    RunRecord,
-    RunStatus,
-    UserEntry,
-    entry_key,
-    full_key,
-    run_key,
-    to_entry,
-    usage_key,
-)
+from agentkit.harness.planning import ended, intents, plan_calls, repaired
+from agentkit.harness.records import AnswerEntry, CallEntry, RunRecord, RunStatus, UserEntry, full_key
 from agentkit.harness.repetition import STOP_AT
+from agentkit.harness.resting import CANCELLED, Resting, cancel_key
+from agentkit.harness.run_log import RunLog
 from agentkit.harness.signals import Stop
 from agentkit.harness.tools import Tool
 from agentkit.harness.transcript import HEAD, SUMMARY, Transcript
 from agentkit.prompts import load_prompt
 
-logger = logging.getLogger(__name__)
-
-CHANNEL: Final = "agents:harness"
-CANCELLED: Final = "cancelled"
 #: A run that was taken up so often without getting any further is given up: it may be what ends the process.
 MOST_STARTS: Final = 5
 #: So often a conversation is shortened that turns out to be too long for the model.
 MOST_OVERFLOWS: Final = 4
 #: So often an answer that has not the form is sent back.
 MOST_CORRECTIONS: Final = 2
-_MILLISECOND: Final = timedelta(milliseconds=1)
-
-
-def cancel_key(run: str) -> str:
-    """Return the key of the mark that a run is to be cancelled."""
-    return f"cancel:{run}"
+#: Where there is no limit, a timer far enough away.
+_NEVER_MS: Final = 10**12
 
 
 class RunDriver:
@@ -71,60 +48,57 @@ class RunDriver:
         self.stop = stop
         self._parts = parts
         self._transcript = transcript
-        self._scope = parts.lifecycle
-        self._tools = ToolRunner(parts.lifecycle, clock=self._scope.clock, stop=stop)
+        self._log = RunLog(parts, run, transcript)
+        self._rest = Resting(parts, self._log, stop)
+        self._tools = ToolRunner(parts.lifecycle, clock=parts.lifecycle.clock, stop=stop)
         self._answering = Answering(parts, run, transcript, stop)
         self._compacting = Compacting(parts, run, transcript, self._answering)
         self._overflows = 0
-        self._usage: list[Usage] = []
-        self._spent_ms = run.spent_ms
-        self._began_ms = self._scope.clock.now_ms()
-        self._is_left = False
 
     async def drive(self) -> None:
         """Go on from what is stored to the next point of rest."""
         deadline = self._arm()
         try:
             await self._take_up()
-            while not self._is_left:
+            while not self._rest.is_reached:
                 await self._step()
         finally:
             deadline.cancel()
 
     def _arm(self) -> Any:
-        limit = self._parts.limits.milliseconds
-        left_ms = 10**12 if limit is None else max(limit - self.run.spent_ms, 0)
-        return self._scope.clock.call_at(self._began_ms + left_ms, lambda: self.stop.ask("seconds"))
+        clock, limit = self._parts.lifecycle.clock, self._parts.limits.milliseconds
+        left_ms = _NEVER_MS if limit is None else max(limit - self.run.spent_ms, 0)
+        return clock.call_at(clock.now_ms() + left_ms, lambda: self.stop.ask("seconds"))
 
     # --- beginning
 
     async def _take_up(self) -> None:
         """Begin a run, or go on with one: what a crash cut off gets its result or its turn (SPEC 13.3)."""
         run = self.run
-        if await self._scope.storage.get(cancel_key(run.id)):
+        if await self._parts.lifecycle.storage.get(cancel_key(run.id)):
             self.stop.ask(CANCELLED)
         if run.status == "queued":
             number = self._transcript.next_number
             entry = UserEntry(number=number, run=run.id, text=run.message)
             run.status, run.first, run.message = "running", number, ""
-            await self._commit(entry)
-            self._tell("harness:start")
+            await self._log.commit(entry)
+            self._log.tell("harness:start")
             return
         was_cut_off = run.status == "running" and run.retry_at_ms is None
         run.status, run.retry_at_ms, run.awaiting = "running", None, []
         open_calls = self._transcript.open_calls()
-        mended = repaired(open_calls, {call.number: self._arguments(call) for call in open_calls})
+        mended = repaired(open_calls, {call.number: self._log.arguments(call) for call in open_calls})
         if was_cut_off:
             run.starts += 1
-            self._tell("harness:interrupted", calls=len(mended), starts=run.starts)
+            self._log.tell("harness:interrupted", calls=len(mended), starts=run.starts)
         if run.starts > MOST_STARTS:
             await self.give_up(f"it was cut off {run.starts} times in a row without getting any further")
         else:
-            await self._commit(*self._with_intents(mended))
+            await self._log.commit(*self._with_intents(mended))
 
     async def give_up(self, reason: str) -> None:
         """End the run without going on with it."""
-        await self._finish("failed", reason)
+        await self._rest.finish("failed", reason)
 
     # --- one step
 
@@ -132,15 +106,15 @@ class RunDriver:
         open_calls = self._transcript.open_calls()
         ending = self._ending(is_turn_over=not open_calls)
         if ending is not None:
-            await self._finish(*ending)
+            await self._rest.finish(*ending)
             return
         started = [call for call in open_calls if call.state == "started"]
         if started:
             await self._run_calls(started)
         elif open_calls and (begun := intents(open_calls)):
-            await self._commit(*begun)
+            await self._log.commit(*begun)
         elif open_calls:
-            await self._park()
+            await self._rest.park()
         else:
             await self._ask()
 
@@ -166,16 +140,16 @@ class RunDriver:
         try:
             await self._ask_model(await self._parts.opened.model())
         except (ConfigurationError, ModelError) as error:
-            await self._finish("failed", str(error))
+            await self._rest.finish("failed", str(error))
         except Postponed as postponed:
-            await self._postpone(postponed)
+            await self._rest.postpone(postponed.until_ms)
 
     async def _ask_model(self, model: ChatModel) -> None:
         if self._compacting.is_due:
             await self._compact(model, longest_view(self._parts))
         tools = await self._parts.opened.tools()
         try:
-            reply = await self._answering.answer(model, tools, self._usage)
+            reply = await self._answering.answer(model, tools, self._log.usage)
         except ContextOverflowError:
             # Whatever we thought of its length.
             self._overflows += 1
@@ -197,50 +171,50 @@ class RunDriver:
             calls=calls,
             source=source,
             extra=reply.extra,
-            tokens=self._usage[-1].tokens,
+            tokens=self._log.usage[-1].tokens,
         )
         self.run.turns += 1
         self.run.starts = self.run.failures = self._overflows = 0
         if calls:
-            await self._commit(answer, *self._with_intents(lines))
-            self._tell("harness:step", calls=len(calls), tokens=answer.tokens)
+            await self._log.commit(answer, *self._with_intents(lines))
+            self._log.tell("harness:step", calls=len(calls), tokens=answer.tokens)
         else:
             await self._conclude(reply, answer)
 
     async def _compact(self, model: ChatModel, longest: int) -> None:
         """Let a summary stand in for the earlier part of the conversation, in one commit."""
-        compacted = await self._compacting.compact(model, self._usage, longest=longest)
+        compacted = await self._compacting.compact(model, self._log.usage, longest=longest)
         if compacted is None:
             return
-        full = {full_key(number): self._kept(text) for number, text in compacted.full.items()}
+        full = {full_key(number): self._log.fitting(text) for number, text in compacted.full.items()}
         changes = {HEAD: compacted.head, SUMMARY: compacted.summary, **full}
-        await self._commit(*compacted.entries, more=changes)
+        await self._log.commit(*compacted.entries, more=changes)
         self._transcript.cut(compacted.head, compacted.summary)
-        self._tell("harness:compact", start=compacted.head.start)
+        self._log.tell("harness:compact", start=compacted.head.start)
 
     async def _conclude(self, reply: Reply, answer: AnswerEntry) -> None:
         """End the run with an answer, or ask for another one if it has not the form."""
         if reply.finish == "length":
-            await self._finish("stopped", "length", answer)
+            await self._rest.finish("stopped", "length", answer)
             return
         form = self.run.output
         if form is None:
-            await self._finish("completed", "", answer)
+            await self._rest.finish("completed", "", answer)
             return
         try:
             self.run.value = read_answer(reply.text, form)
         except WrongForm as error:
             await self._correct(answer, str(error))
             return
-        await self._finish("completed", "", answer)
+        await self._rest.finish("completed", "", answer)
 
     async def _correct(self, answer: AnswerEntry, reason: str) -> None:
         self.run.corrections += 1
         if self.run.corrections > MOST_CORRECTIONS:
-            await self._finish("failed", f"the answer has not the form that was asked for: {reason}", answer)
+            await self._rest.finish("failed", f"the answer has not the form that was asked for: {reason}", answer)
             return
         text = load_prompt("harness_correction").fill(reason=reason)
-        await self._commit(answer, UserEntry(number=answer.number + 1, run=self.run.id, text=text, by="harness"))
+        await self._log.commit(answer, UserEntry(number=answer.number + 1, run=self.run.id, text=text, by="harness"))
 
     # --- tools
 
@@ -252,19 +226,13 @@ class RunDriver:
 
     async def _run_call(self, call: CallEntry) -> None:
         tools = await self._parts.opened.tools()
-        self._tell("harness:call", tool=call.name, number=call.number)
-        result = await self._tools.run(tools.get(call.name), call, self._arguments(call))
+        self._log.tell("harness:call", tool=call.name, number=call.number)
+        result = await self._tools.run(tools.get(call.name), call, self._log.arguments(call))
         self.run.starts = 0
-        entry = ended(call, self._arguments(call), result.ending, clipped(result.text))
+        entry = ended(call, self._log.arguments(call), result.ending, clipped(result.text))
         is_clipped = len(result.text) > LONGEST_SHOWN
-        full = {full_key(call.number): self._kept(result.text)} if is_clipped else {}
-        await self._commit(*self._with_intents([replace(entry, is_clipped=is_clipped)]), more=full)
-
-    def _kept(self, text: str) -> str:
-        return fitting(text, self._scope.storage.max_value_bytes)
-
-    def _arguments(self, call: CallEntry) -> str:
-        return self._transcript.call_of(call).arguments
+        full = {full_key(call.number): self._log.fitting(result.text)} if is_clipped else {}
+        await self._log.commit(*self._with_intents([replace(entry, is_clipped=is_clipped)]), more=full)
 
     def _with_intents(self, lines: Sequence[CallEntry]) -> list[CallEntry]:
         """Return new lines of calls, with the intents of what begins once they are committed."""
@@ -274,99 +242,3 @@ class RunDriver:
             return list(lines)
         begun = intents([known[number] for number in sorted(known) if known[number].state != "done"])
         return list({line.number: line for line in (*lines, *begun)}.values())
-
-    # --- points of rest
-
-    async def _park(self) -> None:
-        """Wait for a person, for days if need be: nothing runs, nothing beats (SPEC 13.8)."""
-        awaiting = [call for call in self._transcript.open_calls() if call.state == "awaiting"]
-        async with self._scope.transaction():
-            for call in awaiting:
-                stored = to_entry(await self._scope.storage.get(entry_key(call.number)))
-                if stored != call:  # decided meanwhile
-                    self._transcript.take([stored])
-                    return
-            if await self._scope.storage.get(cancel_key(self.run.id)):
-                return
-            self.run.status, self.run.awaiting = "parked", [call.number for call in awaiting]
-            await self._scope.storage.put_many(self._changes([]))
-            await self._parts.queue.park()
-        self._is_left = True
-        self._parts.live.rest()
-        for call in awaiting:
-            self._tell("harness:approval", tool=call.name, call_id=call.call_id)
-
-    async def _postpone(self, postponed: Postponed) -> None:
-        """Free the agent until a server wants to be asked again (SPEC 13.5)."""
-        moment = from_ms(postponed.until_ms)
-        self.run.retry_at_ms = postponed.until_ms
-        async with self._scope.transaction():
-            await self._scope.storage.put_many(self._changes([]))
-            await self._parts.queue.beat_at(moment)
-        self._is_left = True
-        self._tell("harness:postpone", until=moment)
-
-    async def _finish(self, status: RunStatus, reason: str, answer: AnswerEntry | None = None) -> None:
-        """End the run: every call gets its result, the turn is closed, and the next run may begin, in one commit."""
-        run = self.run
-        lines: list[Entry] = [self._closed(call, reason or status) for call in self._transcript.open_calls()]
-        closing = answer or self._closing(status, reason)
-        run.status, run.reason, run.retry_at_ms, run.awaiting = status, reason, None, []
-        run.text = closing.text if answer is not None else self._latest_text()
-        run.ended_ms = self._scope.clock.now_ms()
-        lines += [closing]
-        async with self._scope.transaction():
-            await self._scope.storage.put_many(self._changes(lines))
-            await self._scope.storage.delete(cancel_key(run.id))
-            await self._parts.queue.remove(run.id)
-        self._transcript.take(lines)
-        self._is_left = True
-        self._parts.live.reset()
-        self._parts.live.rest()
-        self._tell("harness:end", status=status, reason=reason if status == "stopped" else "", turns=run.turns)
-
-    def _closed(self, call: CallEntry, reason: str) -> CallEntry:
-        if call.state == "started" and call.effect != "read":
-            return ended(call, self._arguments(call), "unknown", UNKNOWN)
-        return ended(call, self._arguments(call), "cancelled", f"Not run: the run was ended ({reason}).")
-
-    def _closing(self, status: str, reason: str) -> AnswerEntry:
-        """Return what stands in for the model's last word: what had come of it, and why no more did."""
-        why = {"stopped": f"stopped by its limit: {reason}", "failed": "given up after an error"}.get(status, status)
-        text = f"{self._parts.live.text}\n[This run was {why}.]".strip()
-        return AnswerEntry(number=self._transcript.next_number, run=self.run.id, text=text)
-
-    def _latest_text(self) -> str:
-        """Return what the run has to say for itself: what was coming in, else its latest words."""
-        if self._parts.live.text:
-            return self._parts.live.text
-        for entry in reversed(self._transcript.entries):
-            if isinstance(entry, AnswerEntry) and entry.run == self.run.id and entry.text:
-                return entry.text
-        return ""
-
-    # --- commits
-
-    def _changes(self, lines: Sequence[Entry]) -> dict[str, Any]:
-        """Return what is stored with these lines: the run, and what its model calls took since the last commit."""
-        run = self.run
-        run.spent_ms = self._spent_ms + self._scope.clock.now_ms() - self._began_ms
-        changes = self._transcript.changes(lines)
-        while self._usage:
-            used = self._usage.pop(0)
-            changes[usage_key(run.id, run.requests)] = used
-            run.requests += 1
-            run.usage += used
-        changes[run_key(run.id)] = run
-        return changes
-
-    async def _commit(self, *lines: Entry, more: Mapping[str, Any] = MappingProxyType({})) -> None:
-        """Store lines and the run together; who follows the run is told."""
-        await self._scope.storage.put_many({**self._changes(lines), **more})
-        self._transcript.take(lines)
-        if any(isinstance(line, AnswerEntry) for line in lines):
-            self._parts.live.reset()
-        self._parts.live.signal.notify()
-
-    def _tell(self, event: str, **facts: Any) -> None:
-        self._scope.emit(CHANNEL, event, {"run_id": self.run.id, **facts})

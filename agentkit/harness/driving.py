@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 
 from agentkit.errors import AgentGoneError, HarnessError
-from agentkit.harness.driver import CANCELLED, RunDriver, cancel_key
+from agentkit.harness.driver import RunDriver
 from agentkit.harness.opening import Opening
 from agentkit.harness.parts import Parts
 from agentkit.harness.records import CallEntry, Entry, RunRecord, entry_key, to_entry
+from agentkit.harness.resting import CANCELLED, cancel_key
 from agentkit.harness.signals import Live, Stop
 from agentkit.harness.transcript import Transcript
 
@@ -26,6 +27,7 @@ class Driving:
         self.live: Live = parts.live
         self.opening = opening
         self._transcript: Transcript | None = None
+        self._loading = asyncio.Lock()
         self._driver: RunDriver | None = None
         self._task: asyncio.Task[None] | None = None
         self._is_wanted = False
@@ -127,9 +129,10 @@ class Driving:
 
     async def loaded(self) -> Transcript:
         """Return the view of the log, read once an instance."""
-        if self._transcript is None:
-            self._transcript = await Transcript.load(self.parts.lifecycle.storage)
-        return self._transcript
+        async with self._loading:
+            if self._transcript is None:
+                self._transcript = await Transcript.load(self.parts.lifecycle.storage)
+            return self._transcript
 
     async def record(self, id: str) -> RunRecord:
         """Return a run as it stands.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from agentkit.errors import ConfigurationError
 from agentkit.harness.model import OutputSpec
-from agentkit.harness.tools import without_titles
+from agentkit.harness.signature import without_titles
 from agentkit.json_value import JsonValue
 
 if TYPE_CHECKING:

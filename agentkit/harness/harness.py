@@ -12,7 +12,6 @@ from agentkit.capability import Capability
 from agentkit.clock import from_ms
 from agentkit.errors import ConfigurationError, HarnessError, PayloadError, RunEndedError
 from agentkit.harness.calling import inside_tools_of
-from agentkit.harness.driver import cancel_key
 from agentkit.harness.driving import Driving
 from agentkit.harness.following import Follower
 from agentkit.harness.forms import form_of
@@ -25,6 +24,7 @@ from agentkit.harness.parts import Parts
 from agentkit.harness.planning import ended
 from agentkit.harness.queue import HEARTBEAT, RunQueue
 from agentkit.harness.records import CallEntry, Entry, RunRecord, entry_key, full_key, run_key, to_entry
+from agentkit.harness.resting import cancel_key
 from agentkit.harness.run import PendingCall, Run, StreamEvent
 from agentkit.harness.signals import Live
 from agentkit.harness.tools import Tool, ToolSource, tools_by_name

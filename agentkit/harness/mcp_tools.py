@@ -21,7 +21,8 @@ from agentkit.clock import Clock, Duration, duration_of
 from agentkit.errors import ConfigurationError, ToolError
 from agentkit.harness.output import text_of
 from agentkit.harness.signals import until_first
-from agentkit.harness.tools import DEFAULT_TIMEOUT, Effect, InvalidArguments, Tool, ToolContext
+from agentkit.harness.signature import InvalidArguments
+from agentkit.harness.tools import DEFAULT_TIMEOUT, Effect, Tool, ToolContext
 from agentkit.jobs.failures import is_memory_limit
 
 if TYPE_CHECKING:

@@ -11,7 +11,8 @@ from agentkit.harness.messages import ToolCall
 from agentkit.harness.model import Reply
 from agentkit.harness.records import CallEntry, Ending
 from agentkit.harness.repetition import digest_of
-from agentkit.harness.tools import InvalidArguments, Tool
+from agentkit.harness.signature import InvalidArguments
+from agentkit.harness.tools import Tool
 
 #: So many calls of one answer are run; the rest is told to come later.
 MOST_CALLS: Final = 32

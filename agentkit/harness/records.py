@@ -108,7 +108,6 @@ class RunRecord:
 
     id: str
     status: RunStatus = "queued"
-    key: str | None = None
     message: str = ""
     first: int = -1
     output: dict[str, Any] | None = None

@@ -1,4 +1,4 @@
-"""From a typed function to something a model can call: its schema, and its arguments validated."""
+"""What a model can call: functions that are marked with ``@tool``, ready ``Tool`` values, and what a call is told."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, overload
 from agentkit.clock import Clock, Duration, duration_of
 from agentkit.context import in_thread, is_coroutine_function
 from agentkit.errors import ConfigurationError
-from agentkit.harness.docstrings import Doc, read_doc
 from agentkit.harness.model import ToolSpec
+from agentkit.harness.signature import Signature, signature_of
 from agentkit.json_value import JsonValue
 
 Effect: TypeAlias = Literal["read", "idempotent", "once"]
@@ -25,13 +25,6 @@ FunctionT = TypeVar("FunctionT", bound=Callable[..., Any])
 DEFAULT_TIMEOUT: Final = timedelta(minutes=10)
 _MARK: Final = "__agentkit_tool__"
 _NAME: Final = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-_MOST_REASONS: Final = 5
-#: Keeps arguments such as ``json`` or ``copy`` apart from what a pydantic model has of that name.
-_FIELD: Final = "argument_"
-
-
-class InvalidArguments(Exception):  # noqa: N818  # control flow: the reason goes back to the model
-    """A model called a tool with arguments that it doesn't take."""
 
 
 class Cancellation(Protocol):
@@ -189,7 +182,7 @@ def tool_of(given: Tool | Callable[..., Any]) -> Tool:
     function = getattr(given, "__func__", given)
     options: _Options = getattr(function, _MARK, _Options())
     name = options.name or str(getattr(function, "__name__", ""))
-    signature = _signature(function, is_bound=hasattr(given, "__self__"))
+    signature = signature_of(function, ToolContext, is_bound=hasattr(given, "__self__"))
     return _checked(
         Tool(
             name=name,
@@ -228,7 +221,7 @@ def _checked(made: Tool) -> Tool:
 
 
 async def _call(
-    given: Callable[..., Any], signature: _Signature, arguments: dict[str, Any], context: ToolContext
+    given: Callable[..., Any], signature: Signature, arguments: dict[str, Any], context: ToolContext
 ) -> Any:
     if signature.context is not None:
         arguments = {**arguments, signature.context: context}
@@ -236,87 +229,3 @@ async def _call(
         return await given(**arguments)
     returned = await in_thread(functools.partial(given, **arguments))
     return await returned if inspect.isawaitable(returned) else returned
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Signature:
-    """What a function takes: a pydantic model of its arguments, and where the context goes."""
-
-    doc: Doc
-    model: Any
-    context: str | None
-
-    @property
-    def schema(self) -> dict[str, JsonValue]:
-        schema: dict[str, JsonValue] = without_titles(self.model.model_json_schema())
-        schema.setdefault("properties", {})
-        schema.pop("description", None)
-        return schema
-
-    def read(self, arguments: str) -> dict[str, Any]:
-        """See ``Tool``."""
-        from pydantic import ValidationError
-
-        try:
-            read = self.model.model_validate_json(arguments.strip() or "{}")
-        except ValidationError as error:
-            raise InvalidArguments(_reason(error)) from None
-        return {name.removeprefix(_FIELD): getattr(read, name) for name in self.model.model_fields}
-
-
-@functools.lru_cache(maxsize=4096)
-def _signature(function: Callable[..., Any], *, is_bound: bool) -> _Signature:
-    from pydantic import ConfigDict, Field, create_model
-
-    shown = getattr(function, "__qualname__", repr(function))
-    doc = read_doc(inspect.getdoc(function) or "")
-    try:
-        hints = typing.get_type_hints(function, include_extras=True)
-    except NameError as error:
-        message = f"an annotation of tool {shown} can't be resolved: {error}; import the name at run time"
-        raise ConfigurationError(message) from error
-    context, fields = None, {}
-    for parameter in list(inspect.signature(function).parameters.values())[int(is_bound) :]:
-        if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            message = f"tool {shown} takes {parameter}; a model passes arguments by name only"
-            raise ConfigurationError(message)
-        annotation = hints.get(parameter.name)
-        if annotation is None:
-            message = (
-                f"argument {parameter.name!r} of tool {shown} needs an annotation: it tells the model what to pass"
-            )
-            raise ConfigurationError(message)
-        if annotation is ToolContext:
-            context = parameter.name
-            continue
-        default = ... if parameter.default is parameter.empty else parameter.default
-        # Left out where there is none, so that one in the annotation counts.
-        said: dict[str, Any] = {}
-        if parameter.name in doc.arguments:
-            said["description"] = doc.arguments[parameter.name]
-        fields[_FIELD + parameter.name] = (annotation, Field(default, alias=parameter.name, **said))
-    model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)  # type: ignore[call-overload]  # made of data
-    return _Signature(doc=doc, model=model, context=context)
-
-
-def without_titles(schema: Any) -> Any:
-    """Return a JSON schema without the titles that pydantic adds: they only repeat the names."""
-    if isinstance(schema, list):
-        return [without_titles(item) for item in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: {name: without_titles(item) for name, item in value.items()}
-        if key in ("properties", "$defs") and isinstance(value, dict)
-        else without_titles(value)
-        for key, value in schema.items()
-        if not (key == "title" and isinstance(value, str))
-    }
-
-
-def _reason(error: Any) -> str:
-    """Say what is wrong, without repeating what was sent."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    reasons = [": ".join(filter(None, [".".join(map(str, each["loc"])), each["msg"]])) for each in found]
-    more = f"; and {len(reasons) - _MOST_REASONS} more" if len(reasons) > _MOST_REASONS else ""
-    return "; ".join(reasons[:_MOST_REASONS]) + more
