@@ -10,6 +10,7 @@ import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -26,6 +27,7 @@ from agentkit.sandbox.guest import Guest
 from agentkit.sandbox.main_process import hand_over
 from agentkit.sandbox.runner_bundle import RunnerSettings
 from agentkit.sandbox.runner_guest import RUNNER, open_runner
+from agentkit.sandbox.shell_guest import ShellGuest
 from agentkit.sandbox.spec import SandboxSpec
 
 T = TypeVar("T")
@@ -134,15 +136,15 @@ class BubblewrapEngine:
 
     async def enter(self, name: str, plan: InstancePlan) -> Guest:
         """See ``SandboxEngine``."""
-        channel = BubblewrapChannel(await self.open(name, plan, RUNNER))
+        program = partial(self.open, name, plan)
+        guest: Guest | None
         try:
-            guest = await open_runner(channel, RunnerSettings(env=plan.env))
+            guest = await open_runner(BubblewrapChannel(await program(RUNNER)), RunnerSettings(env=plan.env))
         except SandboxConnectionError:
             await self._require_running(name)
             raise
         if guest is None:
-            mend = "install Python 3.8 or newer where it can see it, such as the package python3"
-            raise UnsupportedByEngineError("bubblewrap", "a sandbox without Python", mend)
+            guest = ShellGuest(program, RunnerSettings(env=plan.env))
         try:
             await hand_over(guest, plan)
         except BaseException:

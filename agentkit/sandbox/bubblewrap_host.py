@@ -95,21 +95,33 @@ class Bubblewrap:
         stage: Stage,
         limits: Sequence[tuple[int, int]],
         keeper: Mapping[str, Path],
+        complaints: int,
         lock: int,
     ) -> None:
-        """Start a sandbox that goes on without us; ``lock`` stays locked until it is noted what was started.
+        """Start a sandbox that goes on without us.
+
+        Args:
+            arguments: What is seen inside.
+            command: The main process.
+            user: As whom.
+            stage: What ``arguments`` refer to.
+            limits: Of resources.
+            keeper: Where it is noted what was started, and how it ended.
+            complaints: A descriptor that is told why it can't start.
+            lock: A descriptor that stays open until it is noted what was started.
 
         Raises:
             SandboxError: It can't be started.
         """
         config = self._config(arguments, command, user, stage, limits)
         config["keeper"] = {name: str(path) for name, path in keeper.items()}
+        config["complaints"] = complaints
         done = subprocess.run(
             [sys.executable, "-I", "-S", str(_LAUNCH), json.dumps(config)],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
-            pass_fds=(lock,),
+            pass_fds=(complaints, lock),
             check=False,
         )
         if done.returncode != 0:

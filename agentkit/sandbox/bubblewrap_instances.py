@@ -33,6 +33,15 @@ from agentkit.sandbox.main_process import main_process
 
 #: Looks at a sandbox that is starting: so many, so far apart, in seconds.
 _LOOKS, _LOOK = 4_000, 0.005
+#: Limits processes, which the kernel counts by sandbox only within its own namespace; then nobody listens any more.
+_BEGINNING = (
+    *(
+        "sh",
+        "-c",
+        '[ -z "$1" ] || ulimit -p "$1" 2>/dev/null || ulimit -u "$1" || exit; shift; exec "$@" >/dev/null 2>&1',
+    ),
+    "beginning",
+)
 #: How long a killed sandbox may take to be gone, in seconds.
 _DEATH = 10.0
 #: GNU tar says 1 where a file changed while it was read.
@@ -99,31 +108,34 @@ def _run(
     stage = host.stage()
     arguments = view_arguments(view_of(state, folder, record, plan), stage)
     folder.forget_run()
-    host.launch(
-        arguments,
-        [*(_limiting(plan.spec.pids) if host.limits_processes else ()), *main_process(plan)],
-        user=HostUser(record.uid, record.gid),
-        stage=stage,
-        limits=host.limits(plan.spec.memory_bytes),
-        keeper={"identity": folder.keeper, "status": folder.status, "log": folder.log},
-        lock=lock,
-    )
-    _await_start(folder, record)
+    complaints, writer = os.pipe()
+    try:
+        host.launch(
+            arguments,
+            [*_BEGINNING, str(plan.spec.pids) if host.limits_processes else "", *main_process(plan)],
+            user=HostUser(record.uid, record.gid),
+            stage=stage,
+            limits=host.limits(plan.spec.memory_bytes),
+            keeper={"identity": folder.keeper, "status": folder.status},
+            complaints=writer,
+            lock=lock,
+        )
+        _await_start(folder, record, complaints)
+    finally:
+        os.close(complaints)
+        os.close(writer)
 
 
-def _limiting(pids: int) -> list[str]:
-    """Return a program that limits processes, which are counted by sandbox only within its own namespace."""
-    return ["sh", "-c", 'ulimit -p "$1" 2>/dev/null || ulimit -u "$1"; shift; exec "$@"', "limits", str(pids)]
-
-
-def _await_start(folder: InstanceFolder, record: Record) -> None:
-    keeper = folder.keeper_identity()
+def _await_start(folder: InstanceFolder, record: Record, complaints: int) -> None:
+    keeper, said = folder.keeper_identity(), "it says nothing"
     assert keeper is not None
     for _ in range(_LOOKS):
         if folder.find_inner() is not None:
             return
         if _is_gone(keeper, _LOOK):
-            said = folder.log.read_text(encoding="utf-8", errors="replace").strip()[-500:] or "it says nothing"
+            os.set_blocking(complaints, False)
+            with suppress(BlockingIOError):
+                said = os.read(complaints, 4096).decode(errors="replace").strip()[-500:] or said
             raise ImageError(record.image, said) if record.image else SandboxError(f"bubblewrap: {said}")
     _end(folder)
     raise SandboxError(f"a sandbox took more than {_LOOKS * _LOOK:g} s to start")

@@ -8,10 +8,11 @@ Started as ``python -I -S bubblewrap_launch.py CONFIG``, JSON with:
 - ``user``: host uid and gid to run as, when started by root; else null.
 - ``stage``: for root, what to make reachable for that user: paths below ``stage_at`` and what they show.
 - ``limits``: limits of resources, by number.
-- ``keeper``: null, and it becomes bubblewrap, standard streams and all. Or paths ``status``, ``identity`` and ``log``:
-  it leaves a process behind that belongs to nobody, whose identity is in ``identity`` when this one ends. What
-  bubblewrap prints goes to ``log``; once it has ended, its exit code is in ``status``. Descriptors that were handed to
-  it, such as a locked file, stay open until the identity is noted, whatever becomes of the owner.
+- ``keeper``: null, and it becomes bubblewrap, standard streams and all. Or paths ``status`` and ``identity``: it leaves
+  a process behind that belongs to nobody, whose identity is in ``identity`` when this one ends; once bubblewrap has
+  ended, its exit code is in ``status``. Descriptors that were handed to it, such as a locked file, stay open until the
+  identity is noted, whatever becomes of the owner.
+- ``complaints``: with a keeper, the descriptor that is told why bubblewrap can't start.
 """
 
 from __future__ import annotations
@@ -90,14 +91,13 @@ def _detach(keeper: dict[str, str]) -> None:
     os.write(writer, b"1")
 
 
-def _redirect(keeper: dict[str, str]) -> list[str]:
-    """Keep nothing open but files of the keeper's own, and return what makes a shell of it that notes the end."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+def _redirect(keeper: dict[str, str], complaints: int) -> list[str]:
+    """Keep nothing else open, and return what makes a shell of it that notes the end."""
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-    log = os.open(keeper["log"], flags, 0o600)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    status = fcntl.fcntl(os.open(keeper["status"], flags, 0o600), fcntl.F_DUPFD, _HIGH)
+    os.dup2(complaints, 1)
+    os.dup2(complaints, 2)
+    status = os.open(keeper["status"], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    status = fcntl.fcntl(status, fcntl.F_DUPFD, _HIGH)
     os.closerange(3, status)
     os.dup2(status, _STATUS)
     os.close(status)
@@ -108,7 +108,7 @@ def _main(config: dict[str, Any]) -> None:
     prefix: list[str] = []
     if config["keeper"] is not None:
         _detach(config["keeper"])
-        prefix = _redirect(config["keeper"])
+        prefix = _redirect(config["keeper"], config["complaints"])
     if config["stage"]:
         _stage(config["stage_at"], config["stage"])
     for number, limit in config["limits"]:

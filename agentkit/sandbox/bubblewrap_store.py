@@ -5,7 +5,7 @@ instances/NAME/record.json      what it is; without one it doesn't exist
                keeper.json      the process that waits for its end, of the last start
                inner.json       its first process and its watchdog
                status           what the main process ended with; empty while it runs
-               log, etc/, disk/, buckets/
+               etc/, disk/, buckets/
 snapshots/ID/record.json, disk.tar
 volumes/STORE/NAME/
 locks/NAME                      locked while an instance is made, started or removed, by whatever process
@@ -87,7 +87,6 @@ class InstanceFolder:
         self.keeper = path / "keeper.json"
         self.inner = path / "inner.json"
         self.status = path / "status"
-        self.log = path / "log"
         self._record = path / "record.json"
 
     def record(self) -> Record | None:
