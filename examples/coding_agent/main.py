@@ -22,7 +22,7 @@ from agentkit.events import Event
 from agentkit.harness import ReplayModel
 from agentkit.model_settings import is_configured, settings_for
 from agentkit.schedules.parser import Delayed, parse_schedule
-from examples.coding_agent.agent import CodingAgent, Order, Progress, agent_name, host_of
+from examples.coding_agent.agent import CodingAgent, Order, Progress, Watcher, agent_name, host_of
 from examples.coding_agent.progress import ConsoleWatcher, show_outcome
 
 REPLAY = Path(__file__).with_name("replays") / "broken_by_a_change.toml"
@@ -37,7 +37,7 @@ class Deps:
     image: str | None
     hosts: tuple[str, ...]
     keep: bool
-    watcher: ConsoleWatcher
+    watcher: Watcher
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
