@@ -72,6 +72,7 @@ class Progress(BaseModel):
     order: Order | None = None
     snapshot: str | None = None
     resume_at: datetime | None = None
+    failures: int = 0
     result: Result = Result()
 
 
@@ -234,12 +235,13 @@ class CodingAgent(Agent[Progress]):
 
     async def _converse(self, key: str, message: str) -> Outcome:
         """Hand the model a message, once, and wait until it is through."""
-        run = await self.harness.submit(message, key=key)
+        run = await self.harness.submit(message, key=f"{key}-{self.state.failures}")
         async for event in run.stream():
             if isinstance(event, CallEnded):
                 self.deps.watcher.detail(f"{event.tool}: {_shortly(event)}")
         outcome = await run.wait()
         if outcome.status == "failed":
+            await self._note(failures=self.state.failures + 1)  # the next try is a run of its own
             message = f"the model's run failed: {outcome.reason}"
             raise RuntimeError(message)
         self.deps.watcher.detail(outcome.text or str(outcome))
