@@ -22,10 +22,11 @@ ENTER = Path(__file__).with_name("bubblewrap_enter.py")
 #: Where root shows directories to bubblewrap; what lies there is hidden from that one process.
 _STAGES = ("/mnt", "/media", "/srv", "/opt")
 _NOBODY = 65_534
-#: Three processes are in the probe's own namespace at one time; of its user's there are always more than that.
+_NEW_KERNEL = "It needs Linux 5.3 or newer."
+#: Three processes are in the probe's own namespace at one time; together with bubblewrap outside they are four.
 _PROBE = """
 command -v tar find >/dev/null || { echo 'it has no tar or no find' >&2; exit 1; }
-if [ -n "$1" ]; then (ulimit -p 4 2>/dev/null || ulimit -u 4; (:)) 2>/dev/null && echo counts; fi
+{ ulimit -p 3 2>/dev/null || ulimit -u 3; } && (:) 2>/dev/null && echo counts
 exit 0
 """
 
@@ -68,14 +69,18 @@ class Bubblewrap:
         Raises:
             EngineUnavailableError: It doesn't; says what may help.
         """
+        try:
+            os.close(os.pidfd_open(os.getpid()))
+        except OSError as error:
+            raise EngineUnavailableError(
+                [f"bubblewrap: no descriptors of processes ({error})"], [_NEW_KERNEL]
+            ) from error
         if shutil.which(self._program) is None:
             mend = "Install bubblewrap (the package of that name on Debian, Ubuntu, Fedora, Arch and Alpine)."
             raise EngineUnavailableError([f"bubblewrap: there is no program {self._program!r}"], [mend])
-        if sys.executable in ("", None):
-            raise EngineUnavailableError(["bubblewrap: this Python doesn't know its own program"], [])
         user = self.user_for(0, 0)
         arguments = [*tool_arguments({}, self.stage()), "--proc", "/proc"]
-        command = ["sh", "-c", _PROBE, "probe", "limits"]
+        command = ["sh", "-c", _PROBE]
         done = self._run(arguments, command, user, self.stage(), subprocess.DEVNULL, subprocess.PIPE)
         if done.returncode != 0:
             said = done.stderr.decode(errors="replace").strip()[-300:] or f"it ended with {done.returncode}"

@@ -31,7 +31,7 @@ _SETTINGS = (
 )
 #: Of an image's root: all but these, which are ours to provide.
 _OWN = frozenset(("dev", "home", "media", "mnt", "proc", "run", "sys", "tmp", "workspace"))
-_RUN_SIZE = 64 << 20
+_MEMORY_SIZE = 64 << 20
 PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 #: The directories of a disk, and where each appears; what else is inside can't be changed.
@@ -108,7 +108,9 @@ def view_arguments(view: View, stage: Stage) -> list[str]:
     arguments += _directories(view)
     arguments += _image(view.image, stage) if view.image is not None else [*_host(), *_host_settings(view, stage)]
     arguments += ["--proc", "/proc", "--dev", "/dev"]
-    arguments += ["--perms", "0755", "--size", str(_RUN_SIZE), "--tmpfs", "/run"]
+    # What lies in memory is bounded, since the memory of a sandbox isn't.
+    arguments += ["--perms", "1777", "--size", str(_MEMORY_SIZE), "--tmpfs", "/dev/shm", "--remount-ro", "/dev"]
+    arguments += ["--perms", "0755", "--size", str(_MEMORY_SIZE), "--tmpfs", "/run"]
     disk = stage.show(view.disk)
     for name, path in DISK.items():
         if view.image is None or name != "var-tmp" or (view.image / "var/tmp").is_dir():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from typing import Literal, TypeAlias
 
 from agentkit.errors import ConfigurationError, EngineUnavailableError
@@ -59,6 +60,7 @@ async def open_engine(choice: EngineChoice = "docker") -> SandboxEngine:
 
 async def close_engines() -> None:
     """Let go of all that were opened by name; instances go on, and an engine opened again is a new one."""
+    _warned.clear()
     while _checked:
         _, engine = _checked.popitem()
         await engine.close()
@@ -87,6 +89,8 @@ def _new(name: str) -> SandboxEngine:
             raise EngineUnavailableError([f"docker: the package {error.name!r} isn't installed"], [mend]) from error
         return DockerEngine()
     if name == "bubblewrap":
+        if sys.platform != "linux":
+            raise EngineUnavailableError(["bubblewrap: it is for Linux"], [])
         from agentkit.sandbox.bubblewrap_engine import BubblewrapEngine
 
         return BubblewrapEngine()

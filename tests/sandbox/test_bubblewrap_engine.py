@@ -111,10 +111,14 @@ async def test_nothing_of_the_host_is_seen(box: Box, folder: Path, tmp_path: Pat
 
 async def test_system_cannot_be_changed(box: Box) -> None:
     """Only the directories of its disk, and what is in memory."""
-    places = "/ /usr /usr/bin /etc /etc/passwd /bin /lib /opt /root /srv /mnt /var /home"
+    places = "/ /usr /usr/bin /etc /etc/passwd /bin /lib /opt /root /srv /mnt /var /home /dev"
     line = f"for place in {places}; do touch $place/x 2>/dev/null && echo $place; done; true"
 
     assert await box.sh(line) == ""
+    assert (
+        await box.sh("dd if=/dev/zero of=/dev/shm/x bs=1M count=100 2>/dev/null || du -m /dev/shm/x")
+        == "64\t/dev/shm/x"
+    )
     assert await box.sh("touch ~/x /workspace/x /tmp/x /var/tmp/x /run/x /dev/shm/x && echo fine") == "fine"
 
 
