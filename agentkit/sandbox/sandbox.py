@@ -329,6 +329,15 @@ class Sandbox(Capability):
         """What was saved."""
         return Snapshots(self._changes)
 
+    async def remove_volume(self, name: str) -> bool:
+        """Remove a volume with all that is in it; False if there was none. Other sandboxes of the store share it.
+
+        Raises:
+            SandboxError: A container, running or not, still has it.
+        """
+        engine = await self._keeper.engine()
+        return await engine.remove_volume(name, self.lifecycle.store_id)
+
     # what the lifecycle asks
 
     async def on_start(self) -> None:

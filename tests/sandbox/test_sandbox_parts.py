@@ -457,6 +457,8 @@ async def test_volume_outlives_every_container(runtime: ManualRuntime, given: Gi
     await bob.use(lambda sandbox: sandbox.start())
 
     assert await bob.use(lambda sandbox: sandbox.files.read_text("/cache/a")) == "1"
+    await bob.use(lambda sandbox: sandbox.destroy())
+    assert [await bob.use(lambda sandbox: sandbox.remove_volume("cache")) for _ in range(2)] == [True, False]
 
 
 async def test_memory_limit_takes_no_sandbox_out_of_sight(memory_engine: InMemoryEngine, given: Given) -> None:

@@ -204,6 +204,22 @@ async def test_calls_that_race_make_one(runtime: ManualRuntime, coder: Coder, en
     assert {result.stdout for result in results} == {"hi\n"}
 
 
+@pytest.mark.parametrize("delay", [0.0, 0.03, 0.1, 0.2, 0.4])
+async def test_start_that_was_cancelled_is_taken_up(
+    runtime: ManualRuntime, coder: Coder, engine: SandboxEngine, delay: float
+) -> None:
+    """Wherever it was: one container at most, and the next call goes on with it or makes one."""
+    starting = asyncio.ensure_future(coder.use(lambda sandbox: sandbox.start()))
+    await asyncio.sleep(delay)
+    starting.cancel()
+    await asyncio.wait({starting})
+
+    await coder.use(lambda sandbox: sandbox.ensure_started())
+
+    assert len(await instances(runtime, engine)) == 1
+    assert (await coder.use(lambda sandbox: sandbox.exec("true"))).ok
+
+
 async def test_sandbox_stops_by_inactivity(runtime: ManualRuntime, coder: Coder, given: Given) -> None:
     """By the engine's own time; ``on_stop`` and the next command hear why."""
     given.spec = replace(given.spec, inactivity_timeout=2)
