@@ -76,13 +76,19 @@ class EngineFacts:
 
 
 class DockerClient:
-    """Blocking connections to one engine; made without asking it anything, usable from any thread."""
+    """Blocking connections to one engine; made without asking it anything, usable from any thread.
+
+    Attributes:
+        address: Where it listens.
+        hosts: Ids of images that are known to have what a sandbox takes.
+    """
 
     def __init__(self, base_url: str | None, tls: TLSConfig | None) -> None:
         settings: dict[str, Any] = {**kwargs_from_env()} if base_url is None else {"base_url": base_url}
         if tls is not None:
             settings["tls"] = tls
         self._settings = settings
+        self.hosts: set[str] = set()
         self.address = _address(settings.get("base_url"), settings.get("tls"))
 
     @cached_property

@@ -20,7 +20,7 @@ from agentkit.errors import ImageError, SandboxError, SandboxStoppedError, Snaps
 from agentkit.sandbox.docker_client import DockerClient, names
 from agentkit.sandbox.docker_plan import BASE, COMPACT, HELD, IMPORTS, SNAPSHOTS, TEMPORARY, all_labels
 from agentkit.sandbox.docker_pull import Layers
-from agentkit.sandbox.engine import MANAGED, SNAPSHOT, PullProgress, SavedImage
+from agentkit.sandbox.engine import INSTANCE, MANAGED, SNAPSHOT, PullProgress, SavedImage
 
 logger = logging.getLogger(__name__)
 
@@ -216,7 +216,8 @@ def _commit(
     settings: Mapping[str, Any] | None = None,
 ) -> None:
     """Make an image of a container. What it was told to run isn't for the image, and all our labels are replaced."""
-    config = {**(settings or {}), "Labels": all_labels(labels), "Entrypoint": [], "Cmd": ["sh"]}
+    marks = all_labels({**labels, INSTANCE: ""})
+    config = {**(settings or {}), "Labels": marks, "Entrypoint": [], "Cmd": ["sh"]}
     client.slow.commit(container, SNAPSHOTS, snapshot, conf=config)
 
 

@@ -27,7 +27,7 @@ from agentkit.sandbox.docker_plan import (
     volume_labels,
     volume_name,
 )
-from agentkit.sandbox.engine import MANAGED, STORE, Instance, InstancePlan
+from agentkit.sandbox.engine import INSTANCE, MANAGED, STORE, Instance, InstancePlan
 from agentkit.sandbox.main_process import whole_seconds
 from agentkit.sandbox.spec import HOME, WORKSPACE, Volume
 
@@ -44,8 +44,9 @@ def create(client: DockerClient, plan: InstancePlan, *, now: datetime) -> Instan
     try:
         id = _make_container(client, plan, image)
         try:
+            _require_programs(client, id, image["Id"], plan)
             _own_directories(client, id, plan, fresh, now)
-            _start(client, id, plan.spec.image_reference)
+            client.slow.start(id)
         except BaseException:
             client.slow.remove_container(id, v=True, force=True)
             raise
@@ -112,7 +113,7 @@ def find(client: DockerClient, name: str) -> Instance | None:
 def instances(client: DockerClient) -> list[Instance]:
     """Return all containers of ours; one that vanishes meanwhile is left out (T19)."""
     listed = client.quick.containers(all=True, filters=names({MANAGED: "1"}))
-    found = [_inspect_any(client, container["Id"]) for container in listed]
+    found = [_inspect_any(client, container["Id"]) for container in listed if _is_ours(container["Labels"])]
     return [_instance(one) for one in found if one is not None and one["State"]["Status"] not in _BEING_REMOVED]
 
 
@@ -199,14 +200,14 @@ def _exists(client: DockerClient, id: str, path: str) -> bool:
     return True
 
 
-def _start(client: DockerClient, id: str, image: str) -> None:
-    try:
-        client.slow.start(id)
-    except APIError as error:
-        text = str(error.explanation)
-        if error.status_code in (400, 404) and "exec" in text:
-            raise ImageError(image, "it can't host a sandbox: that takes the programs sh and sleep") from error
-        raise
+def _require_programs(client: DockerClient, id: str, image: str, plan: InstancePlan) -> None:
+    """Make sure that the main process can run: with an init before it, Docker itself doesn't notice."""
+    if image in client.hosts:
+        return
+    for program in ("sh", "sleep"):
+        if not any(_exists(client, id, f"{folder}/{program}") for folder in ("/bin", "/usr/bin")):
+            raise ImageError(plan.spec.image_reference, "it can't host a sandbox: that takes the programs sh and sleep")
+    client.hosts.add(image)
 
 
 def _inspect(client: DockerClient, name: str, *, being_removed: bool = False) -> dict[str, Any] | None:
@@ -219,11 +220,16 @@ def _inspect(client: DockerClient, name: str, *, being_removed: bool = False) ->
     # The engine takes the beginning of an id for a name.
     if found is None or found["Name"] != f"/{name}":
         return None
-    if (found["Config"].get("Labels") or {}).get(MANAGED) != "1":
+    if not _is_ours(found["Config"].get("Labels") or {}):
         raise SandboxError(f"docker has a container {name!r} that isn't ours; remove or rename it")
     if found["State"]["Status"] in _BEING_REMOVED and not being_removed:
         return None
     return found
+
+
+def _is_ours(labels: Mapping[str, str]) -> bool:
+    """Tell whether we made a container: one that somebody runs from a snapshot has its labels, but no instance's."""
+    return labels.get(MANAGED) == "1" and bool(labels.get(INSTANCE))
 
 
 def _inspect_any(client: DockerClient, name: str) -> dict[str, Any] | None:
