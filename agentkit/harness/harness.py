@@ -117,12 +117,8 @@ class Harness(Capability):
         """
         if not message.strip():
             raise PayloadError("message", "is blank")
-        run = RunRecord(
-            id=self.lifecycle.new_id(),
-            message=storable(message),
-            output=None if output is None else form_of(output),
-            created_ms=self.lifecycle.clock.now_ms(),
-        )
+        run = self._new_run(message)
+        run.output = None if output is None else form_of(output)
         return await self._accept(run, key)
 
     async def wake_up(self, text: str, *, key: str | None = None) -> Run:
@@ -138,15 +134,17 @@ class Harness(Capability):
         Raises:
             ConfigurationError, QuotaError, PayloadError: See ``submit``.
         """
+        message = load_prompt("harness_wake_up").fill(text=json.dumps(text, ensure_ascii=False))
+        return await self._accept(self._new_run(message), key, is_wake_up=True)
+
+    def _new_run(self, message: str) -> RunRecord:
+        self._driving.opening.check()
         now_ms = self.lifecycle.clock.now_ms()
-        message = load_prompt("harness_wake_up").fill(text=json.dumps(storable(text), ensure_ascii=False))
-        run = RunRecord(id=self.lifecycle.new_id(), message=message, created_ms=now_ms)
-        return await self._accept(run, key, is_wake_up=True)
+        return RunRecord(id=self.lifecycle.new_id(), message=storable(message), created_ms=now_ms)
 
     async def _accept(self, run: RunRecord, key: str | None, *, is_wake_up: bool = False) -> Run:
         """Store a run, unless its key is known, and have it driven."""
         name = None if key is None else f"key:{check_word(key, 'key', longest=1_000)}"
-        self._driving.opening.check()
         async with self.lifecycle.transaction():
             known = None if name is None else await self.lifecycle.storage.get(name)
             if known is None and is_wake_up and await self._is_awake_too_often(run):
