@@ -6,6 +6,7 @@ is in the queue; ``record.look`` understands whatever a crash leaves.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -21,6 +22,7 @@ from agentkit.errors import (
 )
 from agentkit.events import SANDBOX
 from agentkit.sandbox.engine import INSTANCE, SNAPSHOT, SPEC, Instance, InstancePlan, PullProgress
+from agentkit.sandbox.host_directories import check_host_directories
 from agentkit.sandbox.keeper import Keeper
 from agentkit.sandbox.outfit import warn_of_network
 from agentkit.sandbox.snapshot_rows import Row
@@ -97,6 +99,7 @@ class Changes:
 
     async def _restart(self, found: Instance) -> None:
         keeper = self._keeper
+        await asyncio.to_thread(check_host_directories, keeper.spec.mounts)
         await self._look_after(is_running=True)
         record = await self._ledger.record()
         started_ms = keeper.clock.now_ms()
@@ -115,6 +118,7 @@ class Changes:
         intended = replace(record, instance=plan.labels[INSTANCE], is_running=False, intent="start", told=None)
         await self._ledger.save(replace(intended, runs=record.runs + 1, started_ms=keeper.clock.now_ms()))
         try:
+            await asyncio.to_thread(check_host_directories, keeper.spec.mounts)
             made = await self._made(plan)
             if row is not None:
                 await self.rows.restored(row)

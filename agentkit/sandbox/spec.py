@@ -90,6 +90,9 @@ class BucketMount:
         _check_path(self.path, "BucketMount.path")
         if not self.url.startswith(("s3://", "file:///", "/")):
             raise ConfigurationError(f"BucketMount.url must be s3://… or an absolute directory, got {self.url!r}")
+        directory = self.host_directory
+        if directory is not None and (".." in directory.split("/") or any(ord(letter) < 32 for letter in directory)):
+            raise ConfigurationError(f"BucketMount.url must be a plain path, got {self.url!r}")
 
     @property
     def host_directory(self) -> str | None:
@@ -173,6 +176,14 @@ class SandboxSpec:
             # All that is below a bucket's path is copied to it, a volume's files too.
             if inner.rstrip("/").startswith(outer.rstrip("/") + "/"):
                 raise ConfigurationError(f"SandboxSpec: {inner!r} is below {outer!r}; a bucket needs a path of its own")
+        writable = [mount.host_directory for mount in self.mounts if not mount.read_only]
+        for above, below in product(writable, (mount.host_directory for mount in self.mounts)):
+            # A link in its place would be followed at the next start, to anywhere on the host.
+            if _is_below(below, above):
+                raise ConfigurationError(
+                    f"SandboxSpec: {below!r} is below {above!r}, which the sandbox may write to; mount one of them, or "
+                    "the outer one with read_only=True"
+                )
 
     @property
     def image_reference(self) -> str:
@@ -218,6 +229,12 @@ class SandboxSpec:
             "lifetime": duration_of(self.max_lifetime, "max_lifetime").total_seconds(),
         }
         return hashlib.sha256(to_text(parts, "spec").encode()).hexdigest()[:24]
+
+
+def _is_below(inner: str | None, outer: str | None) -> bool:
+    if inner is None or outer is None:
+        return False
+    return os.path.normpath(inner).startswith(os.path.normpath(outer).rstrip("/") + "/")
 
 
 def check_inactivity(value: Duration) -> timedelta:
