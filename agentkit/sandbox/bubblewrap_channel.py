@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from agentkit.errors import SandboxConnectionError
-from agentkit.sandbox.bubblewrap_host import ENTER
+from agentkit.sandbox.bubblewrap_host import ENTER, helper_environment
 
 STDOUT: Literal[1] = 1
 STDERR: Literal[2] = 2
@@ -133,6 +133,8 @@ async def open_program(config: Mapping[str, Any], argv: Sequence[str], env: Mapp
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
+            env=helper_environment(),
+            cwd="/",
             pass_fds=(settings,),
             start_new_session=True,
             limit=_BUFFER,

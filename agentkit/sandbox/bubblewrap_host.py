@@ -123,6 +123,7 @@ class Bubblewrap:
         config["complaints"] = complaints
         done = subprocess.run(
             [sys.executable, "-I", "-S", str(_LAUNCH), json.dumps(config)],
+            env=helper_environment(),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
@@ -173,7 +174,9 @@ class Bubblewrap:
     ) -> subprocess.CompletedProcess[bytes]:
         config = json.dumps(self._config(arguments, command, user, stage, ()))
         program = [sys.executable, "-I", "-S", str(_LAUNCH), config]
-        return subprocess.run(program, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, check=False)
+        return subprocess.run(
+            program, env=helper_environment(), stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, check=False
+        )
 
     def _config(
         self,
@@ -185,7 +188,7 @@ class Bubblewrap:
     ) -> dict[str, Any]:
         filtering = ["--seccomp", "3"] if self.filter else []
         return {
-            "argv": [self._program, *filtering, "--args", "5", "--", *command],
+            "argv": [shutil.which(self._program) or self._program, *filtering, "--args", "5", "--", *command],
             "arguments": list(arguments),
             "filter": self.filter,
             "user": list(user) if self.is_root else None,
@@ -194,6 +197,14 @@ class Bubblewrap:
             "limits": list(limits),
             "keeper": None,
         }
+
+
+def helper_environment() -> dict[str, str]:
+    """Return what our helpers may know of our variables: those that Python can't do without.
+
+    A process that joins a sandbox can be looked at from inside, and what it was started with is never forgotten.
+    """
+    return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
 
 
 def _mends(said: str) -> list[str]:

@@ -118,7 +118,9 @@ def _main(config: dict[str, Any]) -> None:
         _become(config["user"])
     _provide(bytes.fromhex(config["filter"]), _FILTER)
     _provide("\0".join([*config["arguments"], ""]).encode(), _ARGUMENTS)
-    os.execvp((prefix + config["argv"])[0], prefix + config["argv"])
+    argv = [*prefix, *config["argv"]]
+    # Its first process is inside, where the variables it was started with can be read.
+    os.execve(argv[0], argv, {})
 
 
 if __name__ == "__main__":

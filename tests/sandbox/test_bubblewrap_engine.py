@@ -90,18 +90,19 @@ async def gone(word: str) -> bool:
 # --- what is seen inside
 
 
-async def test_nothing_of_the_host_is_seen(box: Box, folder: Path, tmp_path: Path) -> None:
+async def test_nothing_of_the_host_is_seen(
+    boxes: Boxes, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Neither homes nor secrets, processes, variables nor open files, nor a path in a list of arguments (SPEC 12.9)."""
     (tmp_path / "secret").write_text("host secret")
-    os.environ["AGENTKIT_TEST_SECRET"] = "host variable"
-    try:
-        seen = await box.sh(
-            "cat /etc/shadow; ls -R /root /var /home; env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline;"
-            " ls -l /proc/[0-9]*/fd; ls /sys /boot; true"
-        )
-        seen += await box.sh(f"cat {tmp_path}/secret; true")
-    finally:
-        del os.environ["AGENTKIT_TEST_SECRET"]
+    monkeypatch.setenv("AGENTKIT_TEST_SECRET", "host variable")
+    box = await boxes.start()
+
+    seen = await box.sh(
+        "cat /etc/shadow; ls -R /root /var /home; env; cat /proc/[0-9]*/environ /proc/[0-9]*/cmdline;"
+        " ls -l /proc/[0-9]*/fd; ls /sys /boot; true"
+    )
+    seen += await box.sh(f"cat {tmp_path}/secret; true")
 
     assert not {word for word in ("host secret", "host variable", str(folder)) if word in seen}
     assert "daemon:" not in seen
