@@ -59,11 +59,12 @@ async def test_sender_waits_for_a_slow_reader() -> None:
 async def test_silence_ends_it() -> None:
     """A relay with a limit ends when nothing has come for so long, counted anew with each piece."""
     async with connected() as (first, left), connected() as (second, right):
-        relay = asyncio.create_task(Relay(first, second, idle=timedelta(seconds=0.3)).run())
-        for _ in range(4):
+        relay = asyncio.create_task(Relay(first, second, idle=timedelta(seconds=0.5)).run())
+        began_at = asyncio.get_running_loop().time()
+        while asyncio.get_running_loop().time() < began_at + 0.8:
             await left.send(b"x")
             await right.reader.readexactly(1)
-            await asyncio.sleep(0.15)
+            await asyncio.sleep(0.01)
         is_over_early = relay.done()
 
         with pytest.raises(TimeoutError):
