@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from agentkit.clock import duration_of, from_ms
@@ -38,6 +38,21 @@ GRACE = timedelta(seconds=10)
 _SLACK = timedelta(seconds=30)
 _AUTOSAVE = "autosave"
 _ATTEMPTS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tended:
+    """What comes of looking after a sandbox.
+
+    Attributes:
+        moment: When to look again.
+        is_running: It runs.
+        unused_since_ms: Nobody has entered it since then, by the clock inside; None unless it runs.
+    """
+
+    moment: datetime
+    is_running: bool
+    unused_since_ms: int | None
 
 
 class Changes:
@@ -295,12 +310,17 @@ class Changes:
 
     # what is due though nobody calls
 
-    async def tend(self) -> datetime | None:
-        """Do what is due, and return when to look again; None means that nothing is left to see to."""
+    async def tend(self, unused_since_ms: int | None) -> Tended | None:
+        """Do what is due, and say when to look again; None means that nothing is left to see to.
+
+        Args:
+            unused_since_ms: Nobody has entered the sandbox since then, as an earlier look has noted.
+        """
         async with self._keeper.lock:
             found = await self._way.look()
-            if found is not None and found.is_running and await self._is_too_old():
-                await self._stop(found, "lifetime", GRACE)
+            unused_since_ms = self._unused_since(unused_since_ms)
+            if found is not None and found.is_running and (intent := await self._overdue(unused_since_ms)):
+                await self._stop(found, intent, GRACE)
                 found = await self._way.look()
             record = await self._ledger.record()
             is_over = self.scope.clock.now() >= self._keeper.removal_at(record)
@@ -308,11 +328,31 @@ class Changes:
                 await self._clear(found, save=self._keeper.spec.autosave)
                 found = None
             await self.rows.sweep()
-            return await self._next_look(found)
+            moment = await self._next_look(found)
+            if moment is None:
+                return None
+            is_running = found is not None and found.is_running
+            # Noted only by an instance that has not used it: the next use enters it, which takes the note back.
+            is_noted = is_running and self._way.activity.touched_ms is None
+            return Tended(moment=moment, is_running=is_running, unused_since_ms=unused_since_ms if is_noted else None)
 
-    async def _is_too_old(self) -> bool:
+    def _unused_since(self, noted_ms: int | None) -> int:
+        """Return since when it is surely unused, by the clock inside."""
+        touched_ms = self._way.activity.touched_ms
+        now_ms = self._keeper.clock.now_ms()
+        if self._way.activity.is_active:
+            return now_ms
+        if touched_ms is not None:
+            return touched_ms
+        return now_ms if noted_ms is None else noted_ms
+
+    async def _overdue(self, unused_since_ms: int) -> Intent | None:
+        """Tell why it should have stopped by itself: what runs inside can keep the program from it that does that."""
+        unused = timedelta(milliseconds=self._keeper.clock.now_ms() - unused_since_ms)
+        if unused >= await self._keeper.inactivity() + _SLACK:
+            return "inactive"
         left = await self._lifetime_left()
-        return left is not None and left < -_SLACK
+        return "lifetime" if left is not None and left < -_SLACK else None
 
     async def _lifetime_left(self) -> timedelta | None:
         started_ms = (await self._ledger.record()).started_ms

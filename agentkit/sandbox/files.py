@@ -8,6 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from agentkit.errors import QuotaError
 from agentkit.sandbox.execution import path_of
 from agentkit.sandbox.guest import FileInfo
 from agentkit.sandbox.spec import WORKSPACE
@@ -16,6 +17,8 @@ from agentkit.sandbox.way_in import WayIn
 if TYPE_CHECKING:
     from agentkit.sandbox.extract import TransferLimits, Transferred
 
+#: What ``read`` returns at most, unless told otherwise.
+MAX_READ = 64 << 20
 _PIECE = 262_144
 
 
@@ -25,14 +28,27 @@ class Files:
     def __init__(self, way: WayIn) -> None:
         self._way = way
 
-    async def read(self, path: str) -> bytes:
-        """Return a file's content."""
-        async with self._way.used() as guest, aclosing(guest.read(path_of(path))) as pieces:
-            return b"".join([piece async for piece in pieces])
+    async def read(self, path: str, *, max_bytes: int = MAX_READ) -> bytes:
+        """Return a file's content.
 
-    async def read_text(self, path: str, encoding: str = "utf-8") -> str:
-        """Return a file's content as text."""
-        return (await self.read(path)).decode(encoding)
+        Args:
+            path: Which.
+            max_bytes: A longer one is refused: what runs inside must not fill the owner's memory.
+
+        Raises:
+            QuotaError: It is longer; ``download`` takes it to the disk.
+        """
+        content = bytearray()
+        async with self._way.used() as guest, aclosing(guest.read(path_of(path))) as pieces:
+            async for piece in pieces:
+                content += piece
+                if len(content) > max_bytes:
+                    raise QuotaError("max_bytes", max_bytes, f"{path!r} of the sandbox is longer")
+        return bytes(content)
+
+    async def read_text(self, path: str, encoding: str = "utf-8", *, max_bytes: int = MAX_READ) -> str:
+        """Return a file's content as text; see ``read``."""
+        return (await self.read(path, max_bytes=max_bytes)).decode(encoding)
 
     async def write(self, path: str, content: str | bytes, *, mode: int | None = None) -> None:
         """Write a file, whole or not at all; directories above it are made if need be.

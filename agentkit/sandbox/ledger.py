@@ -77,6 +77,15 @@ class Ledger:
             TEND, at=moment, id=self.tend_id, payload=tend_payload(is_running=is_running), recovery_loop=True
         )
 
+    async def note_use(self) -> None:
+        """Take back that nobody has entered it."""
+        row = self._scope.jobs.row(self.tend_id)
+        if row is not None and from_text(row.payload).get("unused_since_ms") is not None:
+            payload = tend_payload(is_running=True)
+            await self._scope.jobs.push(
+                TEND, at=from_ms(row.due_ms), id=self.tend_id, payload=payload, recovery_loop=True
+            )
+
     @property
     def may_run(self) -> bool:
         """A container may be running, as far as can be told without any input or output."""
@@ -106,11 +115,15 @@ def tend_id(sandbox: str) -> str:
     return f"{sandbox}:{TEND}"
 
 
-def tend_payload(*, is_running: bool) -> dict[str, bool]:
-    """Return the payload of the job that looks after a sandbox."""
-    return {"is_running": is_running}
+def tend_payload(*, is_running: bool, unused_since_ms: int | None = None) -> dict[str, Any]:
+    """Return the payload of the job that looks after a sandbox.
+
+    Args:
+        is_running: A container may be running.
+        unused_since_ms: Nobody has entered it since then, by the clock inside.
+    """
+    return {"is_running": is_running, "unused_since_ms": unused_since_ms}
 
 
 def _says_running(row: JobRow) -> bool:
-    payload: dict[str, bool] = from_text(row.payload)
-    return payload["is_running"]
+    return bool(from_text(row.payload)["is_running"])

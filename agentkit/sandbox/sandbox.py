@@ -354,13 +354,14 @@ class Sandbox(Capability):
                 await self._on_stop.call(Stopped.from_json(context.job.payload))
             return None
         try:
-            moment = await self._changes.tend()
+            tended = await self._changes.tend(context.job.payload.get("unused_since_ms"))
         except SandboxError as error:
             logger.warning("the sandbox of %s can't be looked after: %s", self.lifecycle.agent, error)
-            moment = self.lifecycle.clock.now() + _LATER
-        if moment is None:
+            return RescheduleAt(self.lifecycle.clock.now() + _LATER)
+        if tended is None:
             return None
-        return RescheduleAt(moment, tend_payload(is_running=(await self._keeper.ledger.record()).is_running))
+        payload = tend_payload(is_running=tended.is_running, unused_since_ms=tended.unused_since_ms)
+        return RescheduleAt(tended.moment, payload)
 
     async def on_job_error(self, context: JobContext, error: Exception) -> RescheduleAt | None:
         """Look after the sandbox later, whatever went wrong; an ``on_stop`` that failed is in the history."""

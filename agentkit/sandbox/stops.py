@@ -13,7 +13,7 @@ from agentkit.sandbox.engine import EXIT_ASKED, EXIT_INACTIVE, EXIT_LIFETIME, In
 #: ran out; SIGKILL; the engine, which was restarted or lost the container.
 Reason = Literal["inactive", "lifetime", "stopped", "destroyed", "exited", "out_of_memory", "killed", "engine"]
 #: What we were about to do to an instance; stored first, so that after a crash it is known why the instance stopped.
-Intent = Literal["start", "restart", "stop", "lifetime", "destroy"]
+Intent = Literal["start", "restart", "stop", "inactive", "lifetime", "destroy"]
 
 _KILLED = 137
 
@@ -59,7 +59,7 @@ class Stopped:
 
 def reason_of(instance: Instance, intent: Intent | None) -> Reason:
     """Return why an instance stopped, from what the engine tells and what we were about to do."""
-    if instance.exit_code == EXIT_INACTIVE:
+    if instance.exit_code == EXIT_INACTIVE or intent == "inactive":
         return "inactive"
     if instance.exit_code == EXIT_LIFETIME or intent == "lifetime":
         return "lifetime"

@@ -217,6 +217,7 @@ class WayIn:
         )
         if taken_on != record:
             await keeper.ledger.save(taken_on)
+        await keeper.ledger.note_use()
         self.activity.stir()
         return guest
 

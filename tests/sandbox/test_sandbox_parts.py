@@ -19,6 +19,7 @@ from agentkit.errors import (
     ImageError,
     PortTimeoutError,
     ProcessExistsError,
+    QuotaError,
     SandboxFileNotFoundError,
     SandboxStoppedError,
     UnsupportedByEngineError,
@@ -102,6 +103,15 @@ async def test_files_are_read_written_listed_and_moved(coder: Coder) -> None:
         "gone": None,
         "removed": [True, False],
     }
+
+
+async def test_file_that_is_too_long_is_not_read(coder: Coder) -> None:
+    """What runs inside can't fill the owner's memory (SPEC 19)."""
+    await coder.use(lambda sandbox: sandbox.files.write("long", b"x" * 1_000))
+
+    with pytest.raises(QuotaError, match="max_bytes=999"):
+        await coder.use(lambda sandbox: sandbox.files.read("long", max_bytes=999))
+    assert len(await coder.use(lambda sandbox: sandbox.files.read_text("long", max_bytes=1_000))) == 1_000
 
 
 async def test_directory_goes_in_and_comes_out(coder: Coder, tmp_path: Path) -> None:

@@ -109,24 +109,64 @@ async def test_sandbox_stops_at_the_end_of_its_life(runtime: ManualRuntime, give
 async def test_watchdog_that_fails_has_a_backstop(runtime: ManualRuntime, given: Given) -> None:
     """A container that outlives its ``max_lifetime``, whatever is wrong inside, is stopped from outside."""
 
-    class Undying(InMemoryEngine):
+    class Undying(Sleepless):
         async def create(self, plan: Any) -> Any:
             made = await super().create(plan)
-            machine = self._machines[plan.name]
-            machine._timers["lifetime"].cancel()
-            machine._timers["inactivity"].cancel()
-            machine._watch_inactivity = lambda: None  # type: ignore[method-assign]  # what is broken in this test
+            self._machines[plan.name]._timers["lifetime"].cancel()
             return made
 
     given.spec = SandboxSpec(max_lifetime=HOUR)
     async with ManualRuntime(Coder, engine=Undying(), deps=given) as runtime:
-        await runtime.get(Coder, "ada").use(lambda sandbox: sandbox.start())
+        coder = runtime.get(Coder, "ada")
+        await coder.use(lambda sandbox: sandbox.start())
+        running = asyncio.ensure_future(coder.use(lambda sandbox: sandbox.exec("sleep", "3h", timeout=None)))
         await runtime.advance(HOUR)
         before = list(given.stops)
         await runtime.advance(5 * MINUTE)
+        with pytest.raises(SandboxStoppedError, match="lifetime"):
+            await running
 
     assert before == []
     assert [stop.reason for _, stop in given.stops] == ["lifetime"]
+
+
+class Sleepless(InMemoryEngine):
+    """An engine whose instances don't stop by themselves: code inside has seen to that."""
+
+    async def create(self, plan: Any) -> Any:
+        """Let nothing watch over the inactivity."""
+        made = await super().create(plan)
+        self._machines[plan.name]._watch_inactivity = lambda: None  # type: ignore[method-assign]  # see the class
+        self._machines[plan.name]._timers["inactivity"].cancel()
+        return made
+
+
+@pytest.mark.parametrize("is_evicted", [True, False])
+async def test_owner_stops_what_does_not_stop_by_itself(given: Given, is_evicted: bool) -> None:
+    """Code inside may keep the program from stopping that watches over inactivity; the owner sees it."""
+    async with ManualRuntime(Coder, engine=Sleepless(), deps=given, idle_timeout=7_200) as runtime:
+        await runtime.get(Coder, "ada").use(lambda sandbox: sandbox.start())
+        if is_evicted:
+            await runtime.evict(Coder, "ada")
+        await runtime.advance(30 * MINUTE)
+
+    [(_, stop)] = given.stops
+    assert stop.reason == "inactive"
+    assert stop.at <= START + 25 * MINUTE
+
+
+@pytest.mark.parametrize("every", [5, 9, 11, 14])
+async def test_owner_stops_nothing_that_is_used(given: Given, every: int) -> None:
+    """Now and then used, by an instance that is evicted in between, each time sooner than the timeout."""
+    given.spec = SandboxSpec(inactivity_timeout=15 * MINUTE)
+    async with ManualRuntime(Coder, engine=Sleepless(), deps=given) as runtime:
+        coder = runtime.get(Coder, "ada")
+        await coder.use(lambda sandbox: sandbox.start())
+        for _ in range(30):
+            await runtime.advance(every * MINUTE)
+            await coder.use(lambda sandbox: sandbox.exec("true"))
+
+    assert given.stops == []
 
 
 async def test_entrypoint_that_ends_stops_the_sandbox(runtime: ManualRuntime, given: Given) -> None:
