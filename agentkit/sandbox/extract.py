@@ -56,19 +56,15 @@ class Transferred:
     left_out: tuple[str, ...] = ()
 
 
-async def extract(
-    archive: AsyncIterable[bytes], target: Path, *, name: str | None = None, limits: TransferLimits | None = None
-) -> Transferred:
-    """Unpack a tar archive of one file or directory onto the host, in a thread and a piece at a time.
+async def extract(archive: AsyncIterable[bytes], target: Path, *, limits: TransferLimits | None = None) -> Transferred:
+    """Unpack a tar archive of a directory onto the host, in a thread and a piece at a time.
 
     Each file appears whole or not at all; files and links of the same name are replaced, everything else stays. No link
     in the target is followed, and none is made that leads out of it.
 
     Args:
         archive: What came out of the sandbox.
-        target: A directory, made if need be.
-        name: What the file or directory is called in ``target``, whatever the archive calls it; None means that it is
-            ``target`` itself.
+        target: What the directory is to be, whatever the archive calls it; made if need be.
         limits: How much it may be.
 
     Raises:
@@ -77,7 +73,7 @@ async def extract(
         OSError: The host's disk refuses, or has something else where a directory is needed.
     """
     pipe = _Pipe()
-    extraction = _Extraction(pipe, limits or TransferLimits(), () if name is None else (name,))
+    extraction = _Extraction(pipe, limits or TransferLimits())
     work = asyncio.ensure_future(asyncio.to_thread(extraction.run, target))
     work.add_done_callback(lambda _: pipe.open_wide())
     try:
@@ -156,7 +152,6 @@ class _Extraction:
 
     pipe: _Pipe
     limits: TransferLimits
-    top: Parts
     members: int = 0
     size: int = 0
     written: set[Parts] = field(default_factory=set)
@@ -198,10 +193,10 @@ class _Extraction:
             self.written.add(parts)
         elif member.islnk():
             self._copy(tree, member, parts)
-        elif member.issym() and stays_inside(member.linkname, depth=len(parts) - len(self.top) - 1):
+        elif member.issym() and stays_inside(member.linkname, depth=len(parts) - 1):
             tree.link(parts, member.linkname)
         elif len(self.left_out) < _MOST_TOLD:
-            self.left_out.append("/".join(parts[len(self.top) :]) or member.name)
+            self.left_out.append("/".join(parts))
 
     def _copy(self, tree: HostTree, member: tarfile.TarInfo, parts: Parts) -> None:
         """Write a file that is the same as an earlier one, as a copy."""
@@ -223,7 +218,7 @@ class _Extraction:
             raise SandboxError(f"the archive has a path of {len(name):,} characters")
         if name.startswith("/") or ".." in parts or "\0" in name:
             raise SandboxError(f"the archive leads out of its directory: {name!r}")
-        return (*self.top, *parts[1:])
+        return parts[1:]
 
     def _check_count(self) -> None:
         self.members += 1

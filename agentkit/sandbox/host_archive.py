@@ -1,12 +1,14 @@
-"""A file or directory of the host as a tar archive, piece by piece, for ``files.upload``."""
+"""Files and directories of the host, read piece by piece in threads, for ``files.upload``."""
 
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import stat
 import tarfile
 from collections.abc import AsyncGenerator, Generator, Iterator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Final
 
@@ -16,19 +18,38 @@ _OPEN: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 async def archive_of(local: Path, name: str) -> AsyncGenerator[bytes, None]:
-    """Yield a tar archive of what is on the host; it is read in a thread, and held in memory a piece at a time.
+    """Yield a tar archive of a directory; it is read in a thread, and held in memory a piece at a time.
 
     Links below are packed as links, never followed; sockets, pipes and devices are left out. The owner is nobody in
     particular, permission bits and times are kept.
 
     Args:
-        local: A file or directory; if it is a link, what that leads to.
+        local: The directory; if it is a link, what that leads to.
         name: What it is called in the archive.
 
     Raises:
         OSError: It isn't there, can't be read, or a file shrank meanwhile.
     """
-    pieces = _pieces(local, name)
+    async with aclosing(_stepwise(_pieces(_parts(local, name)))) as pieces:
+        async for piece in pieces:
+            yield piece
+    # Two empty blocks end an archive.
+    yield bytes(2 * _BLOCK)
+
+
+async def content_of(local: Path) -> AsyncGenerator[bytes, None]:
+    """Yield what is in a file of the host, likewise.
+
+    Raises:
+        OSError: It isn't there, can't be read, or is no file.
+    """
+    async with aclosing(_stepwise(_content(local))) as pieces:
+        async for piece in pieces:
+            yield piece
+
+
+async def _stepwise(pieces: Generator[bytes, None, None]) -> AsyncGenerator[bytes, None]:
+    """Yield pieces, each made in a thread."""
     reading = _next(pieces)
     try:
         while piece := await asyncio.shield(reading):
@@ -43,24 +64,33 @@ def _next(pieces: Iterator[bytes]) -> asyncio.Future[bytes]:
     return asyncio.ensure_future(asyncio.to_thread(next, pieces, b""))
 
 
-def _pieces(local: Path, name: str) -> Generator[bytes, None, None]:
+def _content(local: Path) -> Generator[bytes, None, None]:
+    with open(os.open(local, _OPEN & ~os.O_NOFOLLOW), "rb") as file:
+        _check_regular(os.fstat(file.fileno()), str(local))
+        while data := file.read(_PIECE):
+            yield data
+
+
+def _check_regular(information: os.stat_result, shown: str) -> None:
+    if not stat.S_ISREG(information.st_mode):
+        raise OSError(errno.EINVAL, "is neither a file nor a directory", shown)
+
+
+def _pieces(parts: Iterator[bytes]) -> Generator[bytes, None, None]:
+    """Yield the same in pieces of a good size."""
     buffer = bytearray()
-    for part in _parts(local, name):
+    for part in parts:
         buffer += part
         if len(buffer) >= _PIECE:
             yield bytes(buffer)
             buffer.clear()
-    # Two empty blocks end an archive.
-    yield bytes(buffer) + bytes(2 * _BLOCK)
+    if buffer:
+        yield bytes(buffer)
 
 
 def _parts(local: Path, name: str) -> Iterator[bytes]:
-    information = os.stat(local)
-    if not stat.S_ISDIR(information.st_mode):
-        yield from _file(os.open(local, _OPEN & ~os.O_NOFOLLOW), name, str(local))
-        return
-    yield _header(name, information, tarfile.DIRTYPE)
     top = os.path.realpath(local)
+    yield _header(name, os.stat(top), tarfile.DIRTYPE)
     for place, directories, files, descriptor in os.fwalk(top, onerror=_raise):
         directories.sort()
         relative = os.path.relpath(place, top)
@@ -85,8 +115,7 @@ def _entry(directory: int, entry: str, name: str) -> Iterator[bytes]:
 def _file(descriptor: int, name: str, shown: str) -> Iterator[bytes]:
     with open(descriptor, "rb") as file:
         information = os.fstat(descriptor)
-        if not stat.S_ISREG(information.st_mode):
-            raise OSError(f"{shown} is neither a file nor a directory")
+        _check_regular(information, shown)
         yield _header(name, information, tarfile.REGTYPE)
         left = information.st_size
         while left:

@@ -15,7 +15,8 @@ from typing import Final
 from agentkit.errors import SandboxFileError
 from agentkit.sandbox.extract import TransferLimits, Transferred, extract
 from agentkit.sandbox.guest import FileInfo, Guest
-from agentkit.sandbox.host_archive import archive_of
+from agentkit.sandbox.host_archive import archive_of, content_of
+from agentkit.sandbox.host_file import write_host_file
 
 logger = logging.getLogger(__name__)
 
@@ -42,7 +43,10 @@ async def upload(guest: Guest, local: Path, remote: str) -> None:
     if not name:
         raise SandboxFileError.of(remote, errno.EISDIR, "upload takes the path of a file or directory")
     information = await asyncio.to_thread(local.stat)
-    there = await guest.stat(remote) if stat.S_ISDIR(information.st_mode) else None
+    if not stat.S_ISDIR(information.st_mode):
+        async with aclosing(content_of(local)) as content:
+            return await guest.write(remote, content, mode=information.st_mode & 0o777)
+    there = await guest.stat(remote)
     if there is not None and there.type != "directory":
         raise SandboxFileError.of(remote, errno.ENOTDIR, "there is something else already")
     async with aclosing(archive_of(local, name)) as archive:
@@ -68,13 +72,13 @@ async def download(guest: Guest, remote: str, local: Path, *, limits: TransferLi
         OSError: The host refuses.
     """
     source, there = await _followed(guest, remote)
+    if there.type != "directory":
+        bounds, mode = limits or TransferLimits(), there.mode & 0o755 | 0o600
+        async with aclosing(guest.read(source)) as content:
+            size = await write_host_file(local, content, mode=mode, max_bytes=bounds.max_bytes)
+        return Transferred(files=1, size=size)
     async with aclosing(guest.pack(source)) as archive:
-        if there.type == "directory":
-            result = await extract(archive, local, limits=limits)
-        elif local.name in ("", ".."):
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(local))
-        else:
-            result = await extract(archive, local.parent, name=local.name, limits=limits)
+        result = await extract(archive, local, limits=limits)
     if result.left_out:
         count, first = len(result.left_out), result.left_out[0]
         logger.warning("%d links and special files below %s were left out, such as %r", count, remote, first)

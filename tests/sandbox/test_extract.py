@@ -103,15 +103,6 @@ async def test_directory_comes_whole(tmp_path: Path) -> None:
     assert result == Transferred(files=4, size=5010)
 
 
-async def test_file_gets_the_name_it_is_wanted_under(tmp_path: Path) -> None:
-    """A single file replaces what was there, and is called as the host wants it."""
-    (tmp_path / "out.txt").write_text("old")
-
-    await extract(pieces(archive_with(file("report.txt", b"new"))), tmp_path, name="out.txt")
-
-    assert tree(tmp_path) == {"out.txt": "new"}
-
-
 @pytest.mark.parametrize("name", ["top/../../evil", "../evil", "/etc/evil", "top/a/../../../evil", "..", "top/.."])
 async def test_name_that_leads_out_is_refused(tmp_path: Path, name: str) -> None:
     """Nothing is written outside, whatever a member is called (report 23)."""

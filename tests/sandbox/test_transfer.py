@@ -14,7 +14,8 @@ import pytest
 from agentkit.errors import QuotaError, SandboxFileError, SandboxFileNotFoundError, SandboxNotADirectoryError
 from agentkit.sandbox.extract import TransferLimits, extract
 from agentkit.sandbox.guest import Guest
-from agentkit.sandbox.host_archive import archive_of
+from agentkit.sandbox.host_archive import archive_of, content_of
+from agentkit.sandbox.host_file import write_host_file
 from agentkit.sandbox.transfer import download, upload
 from tests.sandbox.small_guests import in_memory_guest, read_all
 
@@ -194,18 +195,42 @@ async def test_download_is_bounded(guest: Guest, project: Path, tmp_path: Path) 
 
 
 async def test_large_files_take_little_memory(tmp_path: Path) -> None:
-    """A file is never in memory as a whole, neither on its way in nor out."""
-    with (tmp_path / "large").open("wb") as large:
+    """A file is never in memory as a whole, neither on its way in nor out, alone or in a directory."""
+    (tmp_path / "from").mkdir()
+    with (tmp_path / "from" / "large").open("wb") as large:
         large.truncate(64 << 20)
     tracemalloc.start()
 
-    async with aclosing(archive_of(tmp_path / "large", "large")) as archive:
-        result = await extract(archive, tmp_path, name="copy")
+    async with aclosing(archive_of(tmp_path / "from", "top")) as archive:
+        result = await extract(archive, tmp_path / "to")
+    async with aclosing(content_of(tmp_path / "from" / "large")) as content:
+        size = await write_host_file(tmp_path / "copy", content, mode=0o600, max_bytes=64 << 20)
 
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    assert result.size == 64 << 20
+    assert result.size == size == 64 << 20
     assert peak < 8 << 20
+
+
+async def test_file_that_is_cut_off_leaves_what_was_there(guest: Guest, tmp_path: Path) -> None:
+    """A file on the host is replaced whole or not at all, and no link in its place is followed."""
+    (tmp_path / "kept").write_text("kept")
+    (tmp_path / "out").symlink_to("kept")
+    (tmp_path / "large").write_bytes(bytes(1000))
+    await upload(guest, tmp_path / "large", "/workspace/large")
+
+    with pytest.raises(QuotaError, match="max_bytes=999"):
+        await download(guest, "/workspace/large", tmp_path / "out", limits=TransferLimits(max_bytes=999))
+    before = sorted(os.listdir(tmp_path))
+    await download(guest, "/workspace/large", tmp_path / "out")
+
+    assert before == ["kept", "large", "out"]
+    assert (tmp_path / "kept").read_text() == "kept"
+    assert (tmp_path / "out").read_bytes() == bytes(1000)
+    with pytest.raises(IsADirectoryError):
+        await download(guest, "/workspace/large", tmp_path)
+    with pytest.raises(IsADirectoryError):
+        await download(guest, "/workspace/large", tmp_path / "..")
 
 
 async def test_upload_that_is_given_up_closes_its_files(tmp_path: Path) -> None:
