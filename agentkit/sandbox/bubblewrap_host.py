@@ -83,8 +83,10 @@ class Bubblewrap:
         command = ["sh", "-c", _PROBE]
         done = self._run(arguments, command, user, self.stage(), subprocess.DEVNULL, subprocess.PIPE)
         if done.returncode != 0:
-            said = done.stderr.decode(errors="replace").strip()[-300:] or f"it ended with {done.returncode}"
-            raise EngineUnavailableError([f"bubblewrap: {said}"], list(_mends(said)))
+            said = (
+                done.stderr.decode(errors="replace").strip().rpartition("\n")[2] or f"it ended with {done.returncode}"
+            )
+            raise EngineUnavailableError([f"bubblewrap: {said}"], mends_for(said))
         self.limits_processes = b"counts" in done.stdout
 
     def limits(self, memory: int) -> list[tuple[int, int]]:
@@ -207,13 +209,14 @@ def helper_environment() -> dict[str, str]:
     return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
 
 
-def _mends(said: str) -> list[str]:
+def mends_for(said: str, settings: Path = Path("/proc/sys")) -> list[str]:
+    """Return what may help where bubblewrap doesn't work, by what it said and the kernel's settings."""
     mends = []
-    if _setting("kernel/unprivileged_userns_clone") == "0":
+    if _setting(settings / "kernel/unprivileged_userns_clone") == "0":
         mends.append("Allow user namespaces: sysctl -w kernel.unprivileged_userns_clone=1.")
-    if _setting("user/max_user_namespaces") == "0":
+    if _setting(settings / "user/max_user_namespaces") == "0":
         mends.append("Allow user namespaces: sysctl -w user.max_user_namespaces=10000.")
-    if _setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
+    if _setting(settings / "kernel/apparmor_restrict_unprivileged_userns") == "1":
         mends.append(
             "AppArmor keeps bwrap from user namespaces (the default since Ubuntu 24.04): give /usr/bin/bwrap a profile "
             "with 'userns,', or sysctl -w kernel.apparmor_restrict_unprivileged_userns=0."
@@ -227,8 +230,8 @@ def _mends(said: str) -> list[str]:
     return mends or ["It must be able to make user namespaces; 'bwrap --unshare-all --ro-bind / / true' tells more."]
 
 
-def _setting(name: str) -> str | None:
+def _setting(path: Path) -> str | None:
     try:
-        return Path("/proc/sys", name).read_text(encoding="utf-8").strip()
+        return path.read_text(encoding="utf-8").strip()
     except OSError:
         return None

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import tarfile
+import tempfile
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,6 +29,7 @@ from agentkit.errors import (
 )
 from agentkit.ids import IdSource
 from agentkit.sandbox.bubblewrap_engine import BubblewrapEngine
+from agentkit.sandbox.bubblewrap_host import mends_for
 from agentkit.sandbox.bubblewrap_store import StateDirectory
 from agentkit.sandbox.engine import EXIT_ASKED
 from agentkit.sandbox.guest import ProcessPlan
@@ -446,20 +448,39 @@ async def test_missing_program_is_told(folder: Path) -> None:
     assert not folder.exists()
 
 
-async def test_program_that_fails_is_told(folder: Path, tmp_path: Path) -> None:
-    """What it said, and what may help; its version is never looked at."""
-    broken = tmp_path / "bwrap"
-    broken.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
-    broken.chmod(0o755)
-    shown = Path("/usr/local/bin")
-    if os.geteuid() == 0 and not os.access(shown, os.W_OK):
-        pytest.skip("root's folder can't be entered by whom it runs programs as")
+async def test_program_that_fails_is_told(folder: Path) -> None:
+    """What it said, and what may help; its version is never looked at (containers/bubblewrap#632)."""
+    # Root's temporary folders are closed to those it runs programs as.
+    with tempfile.TemporaryDirectory(prefix="agentkit-", dir="/tmp") as place:
+        os.chmod(place, 0o755)
+        broken = Path(place) / "bwrap"
+        broken.write_text("#!/bin/sh\necho 'bwrap: setting up uid map: Permission denied' >&2\nexit 1\n")
+        broken.chmod(0o755)
 
-    with pytest.raises(EngineUnavailableError) as caught:
-        await BubblewrapEngine(folder, program=str(broken)).check()
+        with pytest.raises(EngineUnavailableError) as caught:
+            await BubblewrapEngine(folder, program=str(broken)).check()
 
+    assert caught.value.tried == ["bubblewrap: bwrap: setting up uid map: Permission denied"]
     assert caught.value.mends
-    assert "bubblewrap" in caught.value.tried[0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "mend"),
+    [
+        ("kernel/unprivileged_userns_clone", "0\n", "kernel.unprivileged_userns_clone=1"),
+        ("user/max_user_namespaces", "0\n", "user.max_user_namespaces"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "1\n", "Ubuntu 24.04"),
+        ("kernel/apparmor_restrict_unprivileged_userns", "0\n", "Inside a container"),
+    ],
+)
+def test_mend_goes_by_what_bars_it(tmp_path: Path, setting: str, value: str, mend: str) -> None:
+    """The setting that keeps it from making user namespaces is named, and how to change it."""
+    (tmp_path / setting).parent.mkdir(parents=True)
+    (tmp_path / setting).write_text(value)
+
+    [found] = mends_for("bwrap: No permissions to create a new namespace", tmp_path)
+
+    assert mend in found
 
 
 async def test_it_works_without_any_rights(tmp_path: Path) -> None:
