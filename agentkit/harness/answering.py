@@ -12,13 +12,11 @@ from typing import Final
 from agentkit.errors import ContextOverflowError, ModelError
 from agentkit.harness.asking import ask
 from agentkit.harness.forms import spec_of
-from agentkit.harness.messages import Usage
 from agentkit.harness.model import ChatModel, ChatRequest, Reply
 from agentkit.harness.parts import Parts
-from agentkit.harness.records import RunRecord
+from agentkit.harness.run_log import RunLog
 from agentkit.harness.signals import Live, Stop, until_first
 from agentkit.harness.tools import Tool
-from agentkit.harness.transcript import Transcript
 from agentkit.prompts import load_prompt
 from agentkit.retry import RetryPolicy
 
@@ -30,8 +28,6 @@ LONGEST_PAUSE: Final = timedelta(seconds=60)
 #: One that asks for more than this is as good as gone.
 LONGEST_WAIT: Final = timedelta(days=1)
 _MILLISECOND: Final = timedelta(milliseconds=1)
-#: JSON may take six bytes for a character.
-_BYTES: Final = 7
 
 
 class Postponed(Exception):  # noqa: N818  # control flow: the run is left until then
@@ -49,27 +45,25 @@ class Postponed(Exception):  # noqa: N818  # control flow: the run is left until
 class Answering:
     """Asks for the answers of one run."""
 
-    def __init__(self, parts: Parts, run: RunRecord, transcript: Transcript, stop: Stop) -> None:
+    def __init__(self, parts: Parts, log: RunLog, stop: Stop) -> None:
         self._parts = parts
-        self._run = run
-        self._transcript = transcript
+        self._log = log
         self._stop = stop
 
-    async def answer(self, model: ChatModel, tools: Mapping[str, Tool], usage: list[Usage]) -> Reply | None:
+    async def answer(self, model: ChatModel, tools: Mapping[str, Tool]) -> Reply | None:
         """Return the next answer; None if the run is to end before there is one.
 
         Args:
             model: Is asked, again and again where that may help.
             tools: What it may call.
-            usage: What each model call took is added here.
 
         Raises:
             ModelError: There will be none.
             Postponed: Not now.
         """
-        return await self.ask(model, self._request(tools), usage)
+        return await self.ask(model, self._request(tools))
 
-    async def ask(self, model: ChatModel, request: ChatRequest, usage: list[Usage]) -> Reply | None:
+    async def ask(self, model: ChatModel, request: ChatRequest) -> Reply | None:
         """Send a request until it is answered; see ``answer``."""
         while not self._stop.is_asked:
             asked = await ask(
@@ -78,10 +72,10 @@ class Answering:
                 clock=self._parts.lifecycle.clock,
                 stop=self._stop,
                 live=self._parts.live if request.purpose == "answer" else Live(),
-                longest=self._parts.lifecycle.storage.max_value_bytes // _BYTES,
+                longest=self._log.longest,
             )
             if asked.reply is not None or asked.usage.tokens:
-                usage.append(asked.usage)
+                self._log.usage.append(asked.usage)
             if asked.reply is not None:
                 return asked.reply
             if asked.error is not None:
@@ -89,17 +83,17 @@ class Answering:
         return None
 
     def _request(self, tools: Mapping[str, Tool]) -> ChatRequest:
-        instructions, form = self._parts.instructions, self._run.output
+        instructions, form = self._parts.instructions, self._log.run.output
         if form is not None:
             told = load_prompt("harness_output").fill(schema=json.dumps(form["schema"], ensure_ascii=False))
             instructions = f"{instructions}\n\n{told}".strip()
         return ChatRequest(
             instructions=instructions,
-            messages=self._transcript.messages(),
+            messages=self._log.transcript.messages(),
             tools=tuple(tool.spec for tool in tools.values()),
             output=spec_of(form),
             max_tokens=self._parts.max_tokens,
-            answers=self._transcript.head.answers,
+            answers=self._log.transcript.head.answers,
         )
 
     async def _recover(self, error: ModelError) -> None:
@@ -111,10 +105,10 @@ class Answering:
         """
         if isinstance(error, ContextOverflowError) or not error.is_passing:
             raise error
-        self._run.failures += 1
-        if self._run.failures >= RETRY.attempts():
-            raise ModelError(f"{error}, {self._run.failures} times in a row")
-        wait = max(RETRY.wait(self._run.failures), error.wait or timedelta(0))
+        self._log.run.failures += 1
+        if self._log.run.failures >= RETRY.attempts():
+            raise ModelError(f"{error}, {self._log.run.failures} times in a row")
+        wait = max(RETRY.wait(self._log.run.failures), error.wait or timedelta(0))
         if wait > LONGEST_WAIT:
             raise ModelError(f"{error}, and it asks to wait {wait}")
         clock = self._parts.lifecycle.clock

@@ -12,11 +12,12 @@ from typing import Final
 from agentkit.errors import ModelError
 from agentkit.harness.answering import Answering
 from agentkit.harness.asking import TOKEN, estimate_tokens
-from agentkit.harness.messages import Usage, UserMessage
+from agentkit.harness.messages import UserMessage
 from agentkit.harness.model import ChatModel, ChatRequest
 from agentkit.harness.output import clipped
 from agentkit.harness.parts import Parts
-from agentkit.harness.records import AnswerEntry, CallEntry, Entry, Head, RunRecord, UserEntry, entry_key
+from agentkit.harness.records import AnswerEntry, CallEntry, Entry, Head, UserEntry, entry_key
+from agentkit.harness.run_log import RunLog
 from agentkit.harness.transcript import Transcript
 from agentkit.prompts import load_prompt
 
@@ -72,10 +73,10 @@ def longest_view(parts: Parts) -> int:
 class Compacting:
     """Makes the view of one run shorter."""
 
-    def __init__(self, parts: Parts, run: RunRecord, transcript: Transcript, answering: Answering) -> None:
+    def __init__(self, parts: Parts, log: RunLog, answering: Answering) -> None:
         self._parts = parts
-        self._run = run
-        self._transcript = transcript
+        self._run = log.run
+        self._transcript = log.transcript
         self._answering = answering
 
     @property
@@ -85,12 +86,11 @@ class Compacting:
         is_long = size_of(self._transcript, self._parts.instructions) > longest
         return is_long and _tokens(self._transcript.entries) > longest * _WORTH
 
-    async def compact(self, model: ChatModel, usage: list[Usage], *, longest: int) -> Compacted | None:
+    async def compact(self, model: ChatModel, *, longest: int) -> Compacted | None:
         """Return how to shorten the view; None if that is not possible, or the run is to end.
 
         Args:
             model: Makes the summary. One that gives none is done without.
-            usage: What that took is added here.
             longest: Tokens that the view may have.
 
         Raises:
@@ -107,7 +107,7 @@ class Compacting:
         summary = transcript.summary
         if before:
             record = to_record(before, longest=int(longest * _RECORD) * TOKEN)
-            told = await self._told(model, usage, record, room=int(longest * _KEPT))
+            told = await self._told(model, record, room=int(longest * _KEPT))
             if told is None:
                 return None
             summary = await self._summary(told, before[-1].number, longest=int(longest * _KEPT) * TOKEN)
@@ -129,7 +129,7 @@ class Compacting:
         request = clipped(stored["text"], min(_LONGEST_REQUEST, longest))
         return f"{summary}\n\n{load_prompt('compact_request').fill(request=request)}"
 
-    async def _told(self, model: ChatModel, usage: list[Usage], record: str, *, room: int) -> str | None:
+    async def _told(self, model: ChatModel, record: str, *, room: int) -> str | None:
         """Return what stands in for the record and for what was before it, in so many tokens; None at an end."""
         before = self._transcript.summary
         request = ChatRequest(
@@ -140,7 +140,7 @@ class Compacting:
             purpose="summary",
         )
         try:
-            reply = await self._answering.ask(model, request, usage)
+            reply = await self._answering.ask(model, request)
         except ModelError:
             # Better to go on with a poor memory than not at all.
             return clipped(f"{before}\n\n{record}".strip(), room * TOKEN)

@@ -51,8 +51,8 @@ class RunDriver:
         self._log = RunLog(parts, run, transcript)
         self._rest = Resting(parts, self._log, stop)
         self._tools = ToolRunner(parts.lifecycle, clock=parts.lifecycle.clock, stop=stop)
-        self._answering = Answering(parts, run, transcript, stop)
-        self._compacting = Compacting(parts, run, transcript, self._answering)
+        self._answering = Answering(parts, self._log, stop)
+        self._compacting = Compacting(parts, self._log, self._answering)
         self._overflows = 0
 
     async def drive(self) -> None:
@@ -149,7 +149,7 @@ class RunDriver:
             await self._compact(model, longest_view(self._parts))
         tools = await self._parts.opened.tools()
         try:
-            reply = await self._answering.answer(model, tools, self._log.usage)
+            reply = await self._answering.answer(model, tools)
         except ContextOverflowError:
             # Whatever we thought of its length.
             self._overflows += 1
@@ -183,7 +183,7 @@ class RunDriver:
 
     async def _compact(self, model: ChatModel, longest: int) -> None:
         """Let a summary stand in for the earlier part of the conversation, in one commit."""
-        compacted = await self._compacting.compact(model, self._log.usage, longest=longest)
+        compacted = await self._compacting.compact(model, longest=longest)
         if compacted is None:
             return
         full = {full_key(number): self._log.fitting(text) for number, text in compacted.full.items()}
@@ -229,8 +229,9 @@ class RunDriver:
         self._log.tell("harness:call", tool=call.name, number=call.number)
         result = await self._tools.run(tools.get(call.name), call, self._log.arguments(call))
         self.run.starts = 0
-        entry = ended(call, self._log.arguments(call), result.ending, clipped(result.text))
-        is_clipped = len(result.text) > LONGEST_SHOWN
+        longest = min(LONGEST_SHOWN, self._log.longest)
+        entry = ended(call, self._log.arguments(call), result.ending, clipped(result.text, longest))
+        is_clipped = len(result.text) > longest
         full = {full_key(call.number): self._log.fitting(result.text)} if is_clipped else {}
         await self._log.commit(*self._with_intents([replace(entry, is_clipped=is_clipped)]), more=full)
 

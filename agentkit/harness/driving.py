@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from agentkit.errors import AgentGoneError, HarnessError
+from agentkit.harness.calling import inside_tools_of
 from agentkit.harness.driver import RunDriver
 from agentkit.harness.opening import Opening
 from agentkit.harness.parts import Parts
@@ -98,6 +99,7 @@ class Driving:
             raise AgentGoneError(agent, "its instance has left; the run goes on where the agent lives next")
 
     async def _drive(self) -> None:
+        inside_tools_of.set(())  # whoever woke it may have been a tool, and doesn't wait for it
         try:
             while (run := await self._next_run()) is not None:
                 await self._drive_run(run)

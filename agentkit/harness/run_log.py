@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from agentkit.events import HARNESS
 from agentkit.harness.messages import Usage
@@ -12,6 +12,9 @@ from agentkit.harness.output import fitting
 from agentkit.harness.parts import Parts
 from agentkit.harness.records import AnswerEntry, CallEntry, Entry, RunRecord, run_key, usage_key
 from agentkit.harness.transcript import Transcript
+
+#: JSON may take six bytes for a character, and there is more in a line than its text.
+_BYTES: Final = 7
 
 
 class RunLog:
@@ -61,6 +64,11 @@ class RunLog:
     def arguments(self, call: CallEntry) -> str:
         """Return the arguments of a call, as the model wrote them."""
         return self.transcript.call_of(call).arguments
+
+    @property
+    def longest(self) -> int:
+        """Characters that one line of the log can hold, whatever they are."""
+        return self._scope.storage.max_value_bytes // _BYTES
 
     def fitting(self, text: str) -> str:
         """Return as much of a text as one value can hold."""

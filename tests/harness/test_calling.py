@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from agentkit import current_agent, from_thread
-from agentkit.errors import AgentGoneError
+from agentkit import AgentOptions, current_agent, from_thread
+from agentkit.errors import AgentGoneError, RunEndedError, ToolError
 from agentkit.harness import CallEntry, Reply, Tool, ToolCall, ToolContext, tool
 from agentkit.testing import ScriptedModel, tool_call
 from tests.harness.clerk import Clerk, Office, Start
@@ -78,6 +78,19 @@ async def test_tool_that_raises(manual_runtime: Start) -> None:
     entry = await result_of(manual_runtime, fail)
 
     assert (entry.ending, entry.text) == ("error", "The tool failed with LookupError: the drawer is empty")
+
+
+async def test_tool_that_says_why_it_failed(manual_runtime: Start) -> None:
+    """The model is told that, and nothing else."""
+
+    @tool
+    async def fetch() -> None:
+        """Fetch."""
+        raise ToolError("There is no such page; list_pages tells which there are.")
+
+    entry = await result_of(manual_runtime, fetch)
+
+    assert (entry.ending, entry.text) == ("error", "There is no such page; list_pages tells which there are.")
 
 
 @pytest.mark.parametrize(
@@ -195,6 +208,29 @@ async def test_tool_that_returns_fifty_megabytes(manual_runtime: Start) -> None:
     assert entry.is_clipped
     assert full is not None
     assert 900_000 < len(full) < 1 << 20
+
+
+async def test_agent_that_keeps_small_values_only(manual_runtime: Start) -> None:
+    """Results are shortened to what one can hold, and an answer that is too long for it fails the run."""
+
+    class Small(Clerk):
+        options = AgentOptions(max_value_bytes=5_000)
+
+    @tool(effect="read")
+    async def flood() -> str:
+        """Flood."""
+        return "é" * 100_000
+
+    model = ScriptedModel(tool_call("flood"), "I see.", "x" * 1_000)
+    runtime = await manual_runtime(Small, model=model, deps=Office(more=[flood]))
+    ada = runtime.get(Small, "ada")
+
+    answer = await ada.ask("do it")
+    with pytest.raises(RunEndedError, match="more than 714 characters"):
+        await ada.ask("talk")
+
+    assert answer == "I see."
+    assert len(model.requests[1].messages[-1].text) < 800
 
 
 async def test_full_result(manual_runtime: Start) -> None:
