@@ -6,26 +6,38 @@ import asyncio
 import codecs
 import contextlib
 import hashlib
-import json
 import logging
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterable, AsyncIterator, Awaitable, Callable
 from datetime import timedelta
-from typing import Any
 
-from agentkit.errors import SandboxConnectionError, UnsupportedByEngineError
+from agentkit.errors import SandboxConnectionError, SandboxError, UnsupportedByEngineError
 from agentkit.sandbox.channel import Channel
 from agentkit.sandbox.command import Command, Exit, Output, Stderr, Stdout
 from agentkit.sandbox.guest import PROXY_PORT, Connection, FileInfo, Guest, ProcessInfo, ProcessPlan
 from agentkit.sandbox.inside import frames
 from agentkit.sandbox.runner_bundle import RunnerSettings, runner_bundle, runner_command
-from agentkit.sandbox.runner_link import LinkCall, Patience, Reply, RunnerLink
+from agentkit.sandbox.runner_call import LinkCall
+from agentkit.sandbox.runner_link import Patience, RunnerLink
 from agentkit.sandbox.runner_ports import Served, connect
+from agentkit.sandbox.runner_replies import (
+    Reply,
+    exit_code,
+    exit_of,
+    file_info,
+    file_infos,
+    flag,
+    process_info,
+    process_infos,
+    unreadable,
+)
 
 logger = logging.getLogger(__name__)
 
 #: What an engine opens a channel to.
 RUNNER = runner_command()
+#: Directories with more entries than this are walked, not listed.
+_MOST_ENTRIES = 200_000
 #: How long a runner may take until it says that it is there, in seconds; Python starts slowly on a busy machine.
 _START = 60.0
 
@@ -92,7 +104,7 @@ async def _hear(channel: Channel) -> frames.Decoder | None:
             raise SandboxConnectionError(f"the runner inside the sandbox didn't start: {said or 'it said nothing'}")
     if heard == frames.NO_PYTHON:
         return None
-    decoder = frames.Decoder()
+    decoder = frames.Decoder(frames.MAX_REPLY)
     decoder.keep(heard[len(frames.MAGIC) :])
     return decoder
 
@@ -149,14 +161,15 @@ class RunnerGuest:
             kind, data = await self._next(call, deadline)
             if kind == frames.END:
                 break
+            if kind not in received:
+                raise unreadable()
             received[kind] += len(data)
             yield _piece(kind, data, decoders[kind].decode(data))
         call.check_received(*received.values())
         for kind, decoder in decoders.items():
             if rest := decoder.decode(b"", final=True):
                 yield _piece(kind, b"", rest)
-        assert call.reply is not None
-        yield _exit(call.reply)
+        yield _exit(await call.result() if call.reply is None else call.reply)
 
     async def _next(self, call: LinkCall, deadline: float | None) -> tuple[int, bytes]:
         """Return the next frame of a command, which the runner itself ends at its deadline."""
@@ -193,8 +206,13 @@ class RunnerGuest:
 
     async def entries(self, path: str) -> list[FileInfo]:
         """See ``Guest``."""
+        found: list[FileInfo] = []
         async with contextlib.aclosing(self._listed("entries", path)) as entries:
-            return [entry async for entry in entries]
+            async for entry in entries:
+                found.append(entry)
+                if len(found) > _MOST_ENTRIES:
+                    raise SandboxError(f"{path} holds more than {_MOST_ENTRIES:,} entries")
+        return found
 
     async def walk(self, path: str) -> AsyncGenerator[FileInfo, None]:
         """See ``Guest``."""
@@ -208,14 +226,18 @@ class RunnerGuest:
         async with self._link.call(op, path=path) as call:
             async for data in call.output():
                 *lines, rest = (rest + data).split(b"\n")
+                if len(rest) > frames.MAX_REPLY:
+                    raise unreadable()
                 for line in lines:
-                    for entry in json.loads(line):
-                        yield FileInfo(**entry)
+                    for entry in file_infos(line):
+                        yield entry
 
     async def stat(self, path: str) -> FileInfo | None:
         """See ``Guest``."""
-        entry = (await self._link.ask("stat", path=path))["file"]
-        return None if entry is None else FileInfo(**entry)
+        reply = await self._link.ask("stat", path=path)
+        if "file" not in reply:
+            raise unreadable()
+        return None if reply["file"] is None else file_info(reply["file"])
 
     async def mkdir(self, path: str) -> None:
         """See ``Guest``."""
@@ -227,7 +249,7 @@ class RunnerGuest:
 
     async def remove(self, path: str) -> bool:
         """See ``Guest``."""
-        return bool((await self._link.ask("remove", path=path))["was_there"])
+        return flag(await self._link.ask("remove", path=path), "was_there")
 
     async def pack(self, path: str) -> AsyncGenerator[bytes, None]:
         """See ``Guest``."""
@@ -243,20 +265,20 @@ class RunnerGuest:
     async def start_process(self, plan: ProcessPlan) -> ProcessInfo:
         """See ``Guest``."""
         arguments = {"argv": plan.argv, "cwd": plan.cwd, "env": dict(plan.env)}
-        return _process(await self._link.ask("start_process", **_named(plan.name), **arguments))
+        return process_info(await self._link.ask("start_process", **_named(plan.name), **arguments))
 
     async def processes(self) -> list[ProcessInfo]:
         """See ``Guest``."""
-        return [_process(told) for told in (await self._link.ask("processes"))["processes"]]
+        return process_infos(await self._link.ask("processes"))
 
     async def wait_process(self, name: str) -> int:
         """See ``Guest``; 255 if something has killed whatever was to write the exit code down."""
-        return int((await self._link.ask("wait_process", **_named(name)))["exit_code"])
+        return exit_code(await self._link.ask("wait_process", **_named(name)))
 
     async def kill_process(self, name: str, *, grace: timedelta) -> bool:
         """See ``Guest``."""
         reply = await self._link.ask("kill_process", **_named(name), grace=grace.total_seconds())
-        return bool(reply["was_running"])
+        return flag(reply, "was_running")
 
     async def logs(self, name: str, *, follow: bool) -> AsyncGenerator[bytes, None]:
         """See ``Guest``."""
@@ -266,7 +288,7 @@ class RunnerGuest:
 
     async def is_listening(self, port: int) -> bool:
         """See ``Guest``."""
-        return bool((await self._link.ask("is_listening", port=port))["is_listening"])
+        return flag(await self._link.ask("is_listening", port=port), "is_listening")
 
     async def connect(self, port: int) -> Connection:
         """See ``Guest``."""
@@ -282,18 +304,14 @@ class RunnerGuest:
         """See ``Guest``."""
         for served in self._served:
             await served.close()
+        if self._others is not None:
+            await self._others.close()
         await self._link.close()
 
 
 def _named(name: str) -> dict[str, str]:
     """Return how a background process is told of; names become file names only through a hash (SPEC 19)."""
     return {"name": name, "key": hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:16]}
-
-
-def _process(told: dict[str, Any]) -> ProcessInfo:
-    return ProcessInfo(
-        name=told["name"], argv=tuple(told["argv"]), pid=told["pid"], exit_code=told["exit_code"], log=told["log"]
-    )
 
 
 @contextlib.asynccontextmanager
@@ -334,11 +352,7 @@ def _piece(kind: int, data: bytes, text: str) -> Stdout | Stderr:
 
 
 def _exit(reply: Reply) -> Exit:
-    if reply["left"]:
-        logger.warning("%d processes of a command that was ended are stuck and still there", reply["left"])
-    return Exit(
-        exit_code=reply["exit_code"],
-        timed_out=reply["timed_out"],
-        out_of_memory=reply["out_of_memory"],
-        duration=timedelta(seconds=reply["duration"]),
-    )
+    end, left = exit_of(reply)
+    if left:
+        logger.warning("%d processes of a command that was ended are stuck and still there", left)
+    return end

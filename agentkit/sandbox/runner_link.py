@@ -14,11 +14,15 @@ from typing import Any
 from agentkit.errors import SandboxConnectionError
 from agentkit.sandbox.channel import Channel
 from agentkit.sandbox.inside import frames
-from agentkit.sandbox.runner_errors import error_of
+from agentkit.sandbox.runner_call import LinkCall
+from agentkit.sandbox.runner_replies import Reply, parse
 
 logger = logging.getLogger(__name__)
 
-Reply = dict[str, Any]
+#: More bytes than this are not held for a runner that takes nothing.
+_MOST_QUEUED = 64 << 20
+#: The runner hands over so many connections at a time; those beyond are dropped.
+_MOST_ACCEPTED = 256
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,137 +42,6 @@ class Patience:
     cancel: float = 10
 
 
-class LinkCall:
-    """One call: what is sent for it, and what comes of it.
-
-    Attributes:
-        id: What its frames carry.
-        reply: How it ended, once it has.
-    """
-
-    __slots__ = ("_changed", "_credit", "_frames", "_link", "_taken", "id", "reply")
-
-    def __init__(self, link: RunnerLink, call_id: int) -> None:
-        self._link = link
-        self.id = call_id
-        self._frames: deque[tuple[int, bytes]] = deque()
-        self._credit = frames.WINDOW
-        self._taken = {frames.OUTPUT: 0, frames.ERRORS: 0}
-        self._changed: list[asyncio.Future[None]] = []
-        self.reply: Reply | None = None
-
-    def receive(self, kind: int, payload: bytes) -> None:
-        """Take a frame; the link calls this."""
-        if kind == frames.CREDIT:
-            self._credit += frames.decode_credit(payload)[1]
-        else:
-            if kind == frames.END:
-                self.reply = json.loads(payload)
-            self._frames.append((kind, payload))
-        self.wake()
-
-    def wake(self) -> None:
-        """Let all go on who wait; they look for themselves at what has changed."""
-        waiting, self._changed = self._changed, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
-
-    async def _change(self) -> None:
-        self._link.check()
-        future = asyncio.get_running_loop().create_future()
-        self._changed.append(future)
-        await future
-
-    async def next(self) -> tuple[int, bytes]:
-        """Return the next frame: ``OUTPUT``, ``ERRORS``, ``OUTPUT_END``, or ``END``, the last.
-
-        Raises:
-            SandboxConnectionError: The channel has ended.
-            SandboxError: The call failed; the error says how.
-        """
-        while not self._frames:
-            await self._change()
-        kind, payload = self._frames.popleft()
-        if kind in self._taken:
-            self._taken[kind] += len(payload)
-            if self._taken[kind] >= frames.WINDOW // 4:
-                self._link.send_bytes(frames.encode_credit(self.id, kind, self._taken[kind]))
-                self._taken[kind] = 0
-        elif kind == frames.END and self.reply is not None and "error" in self.reply:
-            raise error_of(self.reply)
-        return kind, payload
-
-    async def output(self) -> AsyncIterator[bytes]:
-        """Yield all output.
-
-        Raises:
-            SandboxConnectionError: The channel has ended, or some of it is missing.
-            SandboxError: The call failed; the error says how.
-        """
-        received = 0
-        while True:
-            kind, payload = await self.next()
-            if kind == frames.END:
-                break
-            received += len(payload)
-            yield payload
-        self.check_received(received)
-
-    def check_received(self, *counts: int) -> None:
-        """Make sure that nothing was lost on the way.
-
-        Raises:
-            SandboxConnectionError: The runner has sent another number of bytes of a stream.
-        """
-        assert self.reply is not None
-        sent = self.reply.get("sent", counts)
-        if list(sent) != list(counts):
-            raise SandboxConnectionError(f"of the {sent} bytes that were sent only {list(counts)} came")
-
-    async def result(self) -> Reply:
-        """Wait for the end and return the reply.
-
-        Raises:
-            SandboxConnectionError: The channel has ended.
-            SandboxError: The call failed; the error says how.
-        """
-        while (await self.next())[0] != frames.END:
-            continue
-        assert self.reply is not None
-        return self.reply
-
-    async def ended(self) -> None:
-        """Wait for the end; what comes before it is dropped.
-
-        Raises:
-            SandboxConnectionError: The channel has ended.
-        """
-        while self.reply is None:
-            self._frames.clear()
-            await self._change()
-
-    async def send(self, data: bytes) -> None:
-        """Send input; waits while the other side takes nothing, and drops what a call that has ended can't take.
-
-        Raises:
-            SandboxConnectionError: The channel has ended.
-        """
-        start = 0
-        while start < len(data) and self.reply is None:
-            if self._credit <= 0:
-                await self._change()
-                continue
-            piece = data[start : start + min(self._credit, frames.CHUNK)]
-            self._credit -= len(piece)
-            start += len(piece)
-            self._link.send(self.id, frames.INPUT, piece)
-
-    def end_input(self) -> None:
-        """Send that no input comes any more."""
-        self._link.send(self.id, frames.INPUT_END)
-
-
 class RunnerLink:
     """Multiplexes calls over one channel.
 
@@ -185,6 +58,7 @@ class RunnerLink:
         self._calls: dict[int, LinkCall] = {}
         self._last_id = 0
         self._outgoing: deque[bytes] = deque()
+        self._queued = 0
         self._has_outgoing = asyncio.Event()
         self._has_calls = asyncio.Event()
         self._heard = asyncio.Event()
@@ -275,7 +149,10 @@ class RunnerLink:
     def send_bytes(self, data: bytes) -> None:
         """Queue bytes."""
         self._outgoing.append(data)
+        self._queued += len(data)
         self._has_outgoing.set()
+        if self._queued > _MOST_QUEUED:
+            self.end("the runner inside the sandbox takes nothing")
 
     async def _write(self) -> None:
         try:
@@ -283,6 +160,7 @@ class RunnerLink:
                 await self._has_outgoing.wait()
                 data = b"".join(self._outgoing)
                 self._outgoing.clear()
+                self._queued = 0
                 self._has_outgoing.clear()
                 await self._channel.write(data)
         except SandboxConnectionError as error:
@@ -291,11 +169,14 @@ class RunnerLink:
     async def _read(self, decoder: frames.Decoder) -> None:
         try:
             self._dispatch(decoder.feed(b""))
-            while data := await self._channel.read():
+            while self.is_open and (data := await self._channel.read()):
                 self._heard.set()
                 self._dispatch(decoder.feed(data))
-        except (SandboxConnectionError, ValueError) as error:
+        except SandboxConnectionError as error:
             self.end(str(error))
+        except ValueError as error:
+            # Not the runner's fault: whatever has its user's rights inside can write to its pipes.
+            self.end(f"what came from inside the sandbox can't be read: {error}")
         else:
             said = self._channel.errors().strip()[-500:]
             self.end(f"the runner inside the sandbox has ended{': ' if said else ''}{said}")
@@ -303,9 +184,19 @@ class RunnerLink:
     def _dispatch(self, received: list[tuple[int, int, bytes]]) -> None:
         for call_id, kind, payload in received:
             if kind == frames.ACCEPT:
-                self.on_accepted[json.loads(payload)["parent"]](self._add(call_id))
+                self._accept(call_id, parse(payload))
             elif call_id in self._calls:
                 self._calls[call_id].receive(kind, payload)
+
+    def _accept(self, call_id: int, told: Reply) -> None:
+        parent = told.get("parent")
+        handle = self.on_accepted.get(parent) if isinstance(parent, int) else None
+        if handle is None or call_id < frames.FIRST_ACCEPTED or call_id in self._calls:
+            raise ValueError("a connection that nobody waits for")
+        if sum(known >= frames.FIRST_ACCEPTED for known in self._calls) >= _MOST_ACCEPTED:
+            self.send(call_id, frames.CANCEL)
+        else:
+            handle(self._add(call_id))
 
     async def _watch(self) -> None:
         """Ask now and then whether the runner is there, while anybody waits for it."""

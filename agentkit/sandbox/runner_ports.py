@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 from agentkit.errors import SandboxConnectionError
 from agentkit.sandbox.guest import Connection
 from agentkit.sandbox.inside import frames
-from agentkit.sandbox.runner_link import LinkCall, RunnerLink
+from agentkit.sandbox.runner_call import LinkCall
+from agentkit.sandbox.runner_link import RunnerLink
 
 logger = logging.getLogger(__name__)
 

@@ -119,11 +119,13 @@ class ShellGuest:
                     size += len(data)
                     with contextlib.suppress(SandboxConnectionError):
                         await script.one_off.write(data)
-                await script.one_off.end()
-                await reading
             finally:
+                # Of a source that broke, too: what a script has yet to make can't be removed.
+                await script.one_off.end()
+                await asyncio.wait([reading], timeout=_CANCEL)
                 reading.cancel()
                 await asyncio.gather(reading, return_exceptions=True)
+            reading.result()
             if (error := script.error(path)) is not None:
                 raise error
         return size

@@ -64,11 +64,13 @@ class Place:
         root: Absolute.
         user: Who the runner is; None for whoever runs the tests.
         limit: How many processes that user may have.
+        path: Where programs are looked for; None means the usual places.
     """
 
     root: Path
     user: int | None
     limit: int | None = None
+    path: str | None = None
     guests: list[RunnerGuest] = field(default_factory=list)
 
     async def channel(self, argv: Sequence[str] = RUNNER) -> LocalChannel:
@@ -83,7 +85,7 @@ class Place:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             cwd="/",
-            env={"PATH": _path()},
+            env={"PATH": self.path or _path()},
             limit=1 << 20,
             **identity,
         )

@@ -41,7 +41,7 @@ class BentChannel:
     def __init__(self, channel: LocalChannel, bend: Callable[[int, int, bytes], list[bytes]]) -> None:
         self._channel = channel
         self._bend = bend
-        self._decoder = frames.Decoder()
+        self._decoder = frames.Decoder(frames.MAX_REPLY)
         self._begun = False
 
     async def read(self) -> bytes:

@@ -495,3 +495,20 @@ async def test_call_that_is_left_before_it_begins_is_answered(place: Place, gues
                 await guest.write(str(place.root / "file"), broken())
 
     assert [entry.name for entry in await guest.entries(str(place.root))] == ["run"]
+
+
+async def test_unpacking_that_is_left_leaves_no_half_file(place: Place, guest: RunnerGuest) -> None:
+    """A member that was under way is removed, though those before it stay."""
+    whole = archive((member("first"), b"1" * 2000), (member("second"), b"2" * 500_000))
+
+    async def broken() -> AsyncIterator[bytes]:
+        yield whole[:300_000]
+        await eventually(lambda: len(list((place.root / "target").iterdir())) == 2)
+        raise ValueError("the source broke")
+
+    (place.root / "target").mkdir()
+    _give(place, place.root / "target")
+    with pytest.raises(ValueError, match="the source broke"):
+        await guest.unpack(str(place.root / "target"), broken())
+
+    assert [path.name for path in (place.root / "target").iterdir()] == ["first"]

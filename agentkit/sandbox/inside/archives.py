@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import stat
 
 from agentkit.sandbox.inside.calls import Call, RefusedError, refused_file
@@ -88,7 +89,7 @@ class Archives:
             await child.ended.wait()
         finally:
             feeding.cancel()
-            child.kill()
+            await child.end()
         if reply is None:
             raise RefusedError("other", reason=f"unpacking ended with {child.exit_code}")
         return reply
@@ -113,6 +114,7 @@ def unpack_from(descriptor: int, path: str) -> dict[str, Any]:
     """Unpack the archive that comes from a descriptor into a directory; return the reply to the call."""
     import tarfile
 
+    signal.signal(signal.SIGTERM, _give_up)
     try:
         os.makedirs(path, exist_ok=True)
         stream = Counted(descriptor)
@@ -128,6 +130,11 @@ def unpack_from(descriptor: int, path: str) -> dict[str, Any]:
     except (tarfile.TarError, UnpackError) as error:
         return {"error": "other", "reason": f"can't unpack into {path}: {error}"}
     return {}
+
+
+def _give_up(number: int, frame: object) -> None:
+    """End by way of the clean-up."""
+    raise SystemExit
 
 
 class Counted:

@@ -10,8 +10,24 @@ if sys.version_info < (3, 8):  # noqa: UP036  # the sandbox's Python is not ours
     sys.stdout.write("agentkit-no-python\n")
     sys.exit()
 
-import json
 import os
+
+# What the kernel goes by when memory runs out; opened first, since what follows closes it to this process too.
+try:
+    oom_score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
+except OSError:
+    oom_score = -1
+# As early as can be: no other process of the user may look into this one's memory, through which the secrets of
+# commands go, or open its pipes. Where there is no ctypes they can, as they could until now; the owner trusts nothing.
+try:
+    import ctypes
+
+    PR_SET_DUMPABLE = 4
+    ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
+except (ImportError, OSError, AttributeError):
+    PR_SET_DUMPABLE = -1
+
+import json
 
 
 def take(count: int) -> bytes:
@@ -35,7 +51,7 @@ def begin() -> None:
         if parent:
             setattr(sys.modules[parent], last, module)
         exec(compile(source, name, "exec"), module.__dict__)
-    sys.modules["agentkit.sandbox.inside.runner"].main(bundle["settings"])
+    sys.modules["agentkit.sandbox.inside.runner"].main({**bundle["settings"], "oom_score": oom_score})
 
 
 if __name__ == "__main__":

@@ -45,8 +45,10 @@ FIRST_ACCEPTED = 1 << 31
 WINDOW = 256 << 10
 #: The most bytes of a stream in one frame.
 CHUNK = 64 << 10
-#: The longest payload; an argument list of the longest kind that Linux takes fits in.
-MAX_PAYLOAD = 16 << 20
+#: The longest payload from the owner; an argument list of the longest kind that Linux takes fits in.
+MAX_REQUEST = 16 << 20
+#: The longest payload from the runner, which sends what is long in pieces.
+MAX_REPLY = 4 << 20
 
 
 def encode(call: int, kind: int, payload: bytes = b"") -> bytes:
@@ -60,7 +62,13 @@ def encode_credit(call: int, stream: int, count: int) -> bytes:
 
 
 def decode_credit(payload: bytes) -> tuple[int, int]:
-    """Return the stream and the number of bytes of a ``CREDIT``."""
+    """Return the stream and the number of bytes of a ``CREDIT``.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if len(payload) != CREDIT_PAYLOAD.size:
+        raise ValueError(f"a credit of {len(payload)} bytes")
     stream, count = CREDIT_PAYLOAD.unpack(payload)
     return stream, count
 
@@ -68,10 +76,12 @@ def decode_credit(payload: bytes) -> tuple[int, int]:
 class Decoder:
     """Finds frames in a stream of bytes that comes in pieces of any size."""
 
-    __slots__ = ("_buffer",)
+    __slots__ = ("_buffer", "_longest")
 
-    def __init__(self) -> None:
+    def __init__(self, longest: int) -> None:
+        """Begin with nothing; a payload longer than ``longest`` is an error."""
         self._buffer = bytearray()
+        self._longest = longest
 
     def keep(self, data: bytes) -> None:
         """Take bytes without looking for frames in them yet."""
@@ -90,8 +100,8 @@ class Decoder:
         with memoryview(buffer) as view:
             while len(view) - start >= HEADER.size:
                 call, kind, length = HEADER.unpack_from(view, start)
-                if length > MAX_PAYLOAD:
-                    raise ValueError(f"a frame of {length:,} bytes; the longest is {MAX_PAYLOAD:,}")
+                if length > self._longest:
+                    raise ValueError(f"a frame of {length:,} bytes; the longest is {self._longest:,}")
                 end = start + HEADER.size + length
                 if len(view) < end:
                     break

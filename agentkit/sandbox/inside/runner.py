@@ -20,7 +20,7 @@ from agentkit.sandbox.inside.files import Files
 from agentkit.sandbox.inside.loop import Cancelled, Event, Loop
 from agentkit.sandbox.inside.ports import Ports
 from agentkit.sandbox.inside.processes import Processes
-from agentkit.sandbox.inside.signals import Signals, adopt_orphans, keep_secrets
+from agentkit.sandbox.inside.signals import Signals, adopt_orphans
 from agentkit.sandbox.inside.spawn import Children
 
 TYPE_CHECKING = False
@@ -46,7 +46,7 @@ class Runner:
         self._all_ended = Event(loop)
         self._signals = Signals(loop)
         self._signals.on(signal.SIGTERM, self._end_after_commands)
-        children = Children(loop, self._signals)
+        children = Children(loop, self._signals, settings["oom_score"])
         env = {**os.environ, **settings["env"]}
         run_directory = settings["run_directory"]
         self._commands = Commands(loop, children, env, name=settings["name"], run_directory=run_directory)
@@ -114,7 +114,7 @@ class Runner:
         self._start(Call(self._loop, self._channel, self._last_accepted, {}), work)
 
     async def _serve(self) -> None:
-        decoder = frames.Decoder()
+        decoder = frames.Decoder(frames.MAX_REQUEST)
         while True:
             data = await self._channel.read()
             if not data:
@@ -166,5 +166,4 @@ def main(settings: dict[str, Any]) -> None:
     os.makedirs(settings["run_directory"], mode=0o700, exist_ok=True)
     runner = Runner(settings, incoming, outgoing)
     adopt_orphans()
-    keep_secrets()
     runner.run()

@@ -1,4 +1,4 @@
-"""Signals as events of the loop, and what the runner asks of the kernel for itself."""
+"""Signals as events of the loop, and orphans as children."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 
 
@@ -45,19 +44,10 @@ def do_nothing(number: int, frame: object) -> None:
 
 def adopt_orphans() -> None:
     """Become the parent of all processes below this one that lose theirs, where the kernel and Python allow it."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
-
-
-def keep_secrets() -> None:
-    """Let no other process of the user look into this one's memory, through which the secrets of commands go."""
-    _prctl(_PR_SET_DUMPABLE, 0)
-
-
-def _prctl(option: int, value: int) -> None:
     try:
         import ctypes
 
-        ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     except (ImportError, OSError, AttributeError):
-        # A Python without ctypes: what this would have added is missing, nothing else.
+        # A Python without ctypes: orphans that have wiped their environment aren't found, nothing else.
         return

@@ -39,23 +39,22 @@ class Child:
         self.ended_at = 0.0
         self.exit_code = 0
 
-    def kill(self) -> None:
-        """End it, if it hasn't; its number is its own until it is collected."""
-        if not self.ended.is_set:
-            os.kill(self.pid, signal.SIGKILL)
+    async def end(self) -> None:
+        """End it, if it hasn't: it is asked first. Its number is its own until it is collected."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            if not self.ended.is_set:
+                os.kill(self.pid, number)
+                await self.ended.wait(time.monotonic() + 1.0)
 
 
 class Children:
     """The processes that the runner started, and the orphans that it inherits: all are collected."""
 
-    def __init__(self, loop: Loop, signals: Signals) -> None:
+    def __init__(self, loop: Loop, signals: Signals, oom_score: int) -> None:
+        """Begin with none; ``oom_score`` is the runner's own file of that name, open, or -1."""
         self._loop = loop
         self._children: dict[int, Child] = {}
-        # Opened once and for all: a process that others can't look into can't open this file of its own later.
-        try:
-            self._oom_score = os.open("/proc/self/oom_score_adj", os.O_WRONLY | os.O_CLOEXEC)
-        except OSError:
-            self._oom_score = -1
+        self._oom_score = oom_score
         signals.on(signal.SIGCHLD, self._collect)
 
     def __contains__(self, pid: int) -> bool:
@@ -140,6 +139,9 @@ def _run_apart(
         os.close(report)
         if then is not None:
             then()
+        code = 0
+    except SystemExit:
+        # Asked to end, it has cleaned up.
         code = 0
     finally:
         if code:
