@@ -136,6 +136,9 @@ class Scope:
             coroutine: What runs.
             label: What it is, for people.
             keeps_awake: Don't evict the instance while it runs.
+
+        Raises:
+            AgentGoneError: The instance has ended.
         """
         return self._lifecycle.spawn_beside(coroutine, label, keeps_awake=keeps_awake)
 

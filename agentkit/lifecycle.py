@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from agentkit import context, events
 from agentkit.capability import Capability, Scope, takes_jobs
 from agentkit.context import Frame, Work
-from agentkit.errors import AgentDestroyedError, CapabilityError
+from agentkit.errors import AgentDestroyedError, AgentGoneError, CapabilityError
 from agentkit.host import DurableObject
 from agentkit.jobs.alarm import DESTROY, Alarm
 from agentkit.jobs.breaker import MemoryLimitContext
@@ -162,6 +162,9 @@ class Lifecycle:
         self, coroutine: Coroutine[Any, Any, None], label: str, *, keeps_awake: bool = False
     ) -> asyncio.Task[None]:
         """See ``Scope.spawn_beside``."""
+        if self.session.gone is not None:
+            coroutine.close()
+            raise AgentGoneError(str(self.session.agent), self.session.gone)
 
         async def run() -> None:
             self._awake += keeps_awake

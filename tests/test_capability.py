@@ -258,6 +258,35 @@ async def test_task_beside_an_instance_ends_with_it(tmp_path: Path, end: str) ->
     assert (was_working, after, left) == ((False, ["gone"], None) if end == "crash" else (False, ["written"], 1))
 
 
+async def test_instance_that_is_gone_gets_no_task_beside_it(manual_runtime: Start) -> None:
+    """Code that goes on after its instance was lost can't leave anything behind that nobody would end."""
+    runtime = await manual_runtime(Plain)
+    host = await runtime.get(Plain, "ada").use(lambda host: asyncio.sleep(0, host))
+
+    await runtime.crash()
+
+    with pytest.raises(AgentGoneError):
+        host.meter.lifecycle.spawn_beside(asyncio.sleep(0), "late")
+
+
+async def test_task_beside_an_instance_may_keep_it_awake(manual_runtime: Start) -> None:
+    """For as long as it runs, and it is no work of the agent's."""
+    runtime = await manual_runtime(Plain)
+
+    async def scenario(host: Plain) -> Any:
+        _ = host.meter.lifecycle.spawn_beside(host.lifecycle.clock.sleep(300), "wait", keeps_awake=True)
+        await asyncio.sleep(0)
+        return host, host.meter.lifecycle.is_working()
+
+    host, is_working = await runtime.get(Plain, "ada").use(scenario)
+    await runtime.advance(250)
+    same = await runtime.get(Plain, "ada").use(lambda host: asyncio.sleep(0, host))
+    await runtime.advance(200)
+    other = await runtime.get(Plain, "ada").use(lambda host: asyncio.sleep(0, host))
+
+    assert (is_working, same is host, other is host) == (False, True, False)
+
+
 async def test_capability_hears_when_work_begins(manual_runtime: Start) -> None:
     """Jobs, tracked work and ``keep_alive`` count, calls don't, and one job may be left out."""
     heard: list[tuple[bool, bool]] = []

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import replace
+from datetime import timedelta
 
-from agentkit.clock import duration_of, from_ms
 from agentkit.errors import (
     NameInUseError,
     SandboxBusyError,
@@ -35,24 +34,9 @@ logger = logging.getLogger(__name__)
 #: What SIGTERM gets before SIGKILL when nobody says otherwise (SPEC 12.5).
 GRACE = timedelta(seconds=10)
 #: By when the program inside has surely done what it does by itself.
-_SLACK = timedelta(seconds=30)
+SLACK = timedelta(seconds=30)
 _AUTOSAVE = "autosave"
 _ATTEMPTS = 3
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Tended:
-    """What comes of looking after a sandbox.
-
-    Attributes:
-        moment: When to look again.
-        is_running: It runs.
-        unused_since_ms: Nobody has entered it since then, by the clock inside; None unless it runs.
-    """
-
-    moment: datetime
-    is_running: bool
-    unused_since_ms: int | None
 
 
 class Changes:
@@ -83,7 +67,7 @@ class Changes:
             row = None if snapshot is None else await self._row_of(snapshot)
             await self._prepare(row)
             if found is not None:
-                await self._clear(found, save=self._keeper.spec.autosave and not is_unfinished, spared=row)
+                await self.clear(found, save=self._keeper.spec.autosave and not is_unfinished, spared=row)
             await self._create(row)
 
     async def ensure_started(self, *, replace: bool) -> None:
@@ -106,10 +90,10 @@ class Changes:
     async def _replace(self, found: Instance) -> None:
         """Save the files of an instance with another spec, and start anew from them."""
         if found.is_running:
-            await self._stop(found, "stop", GRACE)
+            await self.stop_instance(found, "stop")
         row = await self._save(found, _AUTOSAVE, is_autosave=True)
         await self._drop_autosaves(row)
-        await self._clear(found, save=False)
+        await self.clear(found, save=False)
         await self._create(row)
 
     async def _restart(self, found: Instance) -> None:
@@ -224,9 +208,10 @@ class Changes:
         async with self._keeper.lock:
             found = await self._way.look()
             if found is not None and found.is_running:
-                await self._stop(found, "stop", grace)
+                await self.stop_instance(found, "stop", grace)
 
-    async def _stop(self, found: Instance, intent: Intent, grace: timedelta) -> None:
+    async def stop_instance(self, found: Instance, intent: Intent, grace: timedelta = GRACE) -> None:
+        """Stop one that runs, for a reason; the lock must be held."""
         await self._way.push_out(found)
         record = await self._ledger.record()
         await self._ledger.save(replace(record, instance=found.id, is_running=True, intent=intent))
@@ -254,7 +239,7 @@ class Changes:
                 await self._ledger.save(replace(record, restore=None))
             await self._drop_autosaves()
 
-    async def _clear(self, found: Instance, *, save: bool, spared: Row | None = None) -> None:
+    async def clear(self, found: Instance, *, save: bool, spared: Row | None = None) -> None:
         """Remove an instance that doesn't run, or that nobody was told of; ``spared`` is started from next."""
         if save:
             saved = await self._save(found, _AUTOSAVE, is_autosave=True)
@@ -308,84 +293,12 @@ class Changes:
             if row.is_autosave and row.state == "ready" and row.id not in ids:
                 await self.rows.delete(row)
 
-    # what is due though nobody calls
-
-    async def tend(self, unused_since_ms: int | None) -> Tended | None:
-        """Do what is due, and say when to look again; None means that nothing is left to see to.
-
-        Args:
-            unused_since_ms: Nobody has entered the sandbox since then, as an earlier look has noted.
-        """
-        async with self._keeper.lock:
-            found = await self._way.look()
-            unused_since_ms = self._unused_since(unused_since_ms)
-            if found is not None and found.is_running and (intent := await self._overdue(unused_since_ms)):
-                await self._stop(found, intent, GRACE)
-                found = await self._way.look()
-            record = await self._ledger.record()
-            is_over = self.scope.clock.now() >= self._keeper.removal_at(record)
-            if found is not None and not found.is_running and is_over:
-                await self._clear(found, save=self._keeper.spec.autosave)
-                found = None
-            await self.rows.sweep()
-            moment = await self._next_look(found)
-            if moment is None:
-                return None
-            is_running = found is not None and found.is_running
-            # Noted only by an instance that has not used it: the next use enters it, which takes the note back.
-            is_noted = is_running and self._way.activity.touched_ms is None
-            return Tended(moment=moment, is_running=is_running, unused_since_ms=unused_since_ms if is_noted else None)
-
-    def _unused_since(self, noted_ms: int | None) -> int:
-        """Return since when it is surely unused, by the clock inside."""
-        touched_ms = self._way.activity.touched_ms
-        now_ms = self._keeper.clock.now_ms()
-        if self._way.activity.is_active:
-            return now_ms
-        if touched_ms is not None:
-            return touched_ms
-        return now_ms if noted_ms is None else noted_ms
-
-    async def _overdue(self, unused_since_ms: int) -> Intent | None:
-        """Tell why it should have stopped by itself: what runs inside can keep the program from it that does that."""
-        unused = timedelta(milliseconds=self._keeper.clock.now_ms() - unused_since_ms)
-        if unused >= await self._keeper.inactivity() + _SLACK:
-            return "inactive"
-        left = await self._lifetime_left()
-        return "lifetime" if left is not None and left < -_SLACK else None
-
-    async def _lifetime_left(self) -> timedelta | None:
-        started_ms = (await self._ledger.record()).started_ms
-        if started_ms is None:
-            return None
-        lifetime = duration_of(self._keeper.spec.max_lifetime, "max_lifetime")
-        return lifetime - timedelta(milliseconds=self._keeper.clock.now_ms() - started_ms)
-
-    async def _next_look(self, found: Instance | None) -> datetime | None:
-        now = self.scope.clock.now()
-        moments = [from_ms(row.expires_ms) for row in await self.rows.all()]
-        if found is not None and found.is_running:
-            moments.append(now + await self._inactivity_left() + _SLACK)
-            left = await self._lifetime_left()
-            if left is not None:
-                moments.append(now + max(left, timedelta(0)) + 2 * _SLACK)
-        elif found is not None:
-            moments.append(self._keeper.removal_at(await self._ledger.record()))
-        return min(moments, default=None)
-
-    async def _inactivity_left(self) -> timedelta:
-        timeout, touched_ms = await self._keeper.inactivity(), self._way.activity.touched_ms
-        if touched_ms is None or self._way.activity.is_active:
-            return timeout
-        since = timedelta(milliseconds=self._keeper.clock.now_ms() - touched_ms)
-        return max(timeout - since, timedelta(0))
+    # settings, and what is left
 
     async def _look_after(self, *, is_running: bool) -> None:
         """See to it that what a crash leaves of a change is found."""
-        moment = self.scope.clock.now() + await self._keeper.inactivity() + _SLACK
+        moment = self.scope.clock.now() + await self._keeper.inactivity() + SLACK
         await self._ledger.tend_by(moment, is_running=is_running)
-
-    # settings
 
     async def set_inactivity(self, timeout: timedelta) -> None:
         """Store an inactivity timeout and hand it to what runs; see ``Sandbox.set_inactivity_timeout``."""

@@ -27,6 +27,7 @@ from agentkit.sandbox.processes import Processes
 from agentkit.sandbox.snapshots import Snapshot, Snapshots
 from agentkit.sandbox.spec import WORKSPACE, SandboxSpec, check_inactivity
 from agentkit.sandbox.stops import Started, Stopped
+from agentkit.sandbox.tending import Tending
 from agentkit.sandbox.way_in import WayIn
 from agentkit.store.store import JobRow
 
@@ -354,7 +355,7 @@ class Sandbox(Capability):
                 await self._on_stop.call(Stopped.from_json(context.job.payload))
             return None
         try:
-            tended = await self._changes.tend(context.job.payload.get("unused_since_ms"))
+            tended = await Tending(*self._parts()).tend(context.job.payload.get("unused_since_ms"))
         except SandboxError as error:
             logger.warning("the sandbox of %s can't be looked after: %s", self.lifecycle.agent, error)
             return RescheduleAt(self.lifecycle.clock.now() + _LATER)

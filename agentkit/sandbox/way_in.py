@@ -16,6 +16,7 @@ from typing import Any
 
 from agentkit.clock import Clock
 from agentkit.errors import (
+    AgentGoneError,
     AgentKitError,
     SandboxConnectionError,
     SandboxError,
@@ -161,7 +162,7 @@ class WayIn:
             await self._entry.outfit.push()
 
     async def push_out(self, found: Instance) -> None:
-        """Push everything before an instance stops or is saved; the lock must be held."""
+        """Push everything before an instance stops; the lock must be held."""
         if found.is_running and has_buckets(self._keeper.spec):
             try:
                 await self.enter(found)
@@ -201,25 +202,31 @@ class WayIn:
         engine = await keeper.engine()
         plan = await keeper.plan(instance=found.id, source=found.labels.get(SNAPSHOT) or None)
         guest = await engine.enter(keeper.name, plan)
-        record = await keeper.ledger.record()
         entry = Entry(instance=found.id, guest=guest, outfit=Outfit(guest, keeper.spec, self._tell))
         try:
-            await guest.set_inactivity(plan.inactivity)
-            await entry.outfit.put_on(is_new=record.intent in ("start", "restart"))
+            await self._take_on(found, entry)
+            self.hold_on()
+            self.watch(found)
         except BaseException:
             await entry.close()
             raise
         self._entry = entry
-        self.hold_on()
-        self.watch(found)
-        taken_on = replace(
-            record, instance=found.id, is_running=True, intent=None, restore=found.labels.get(SNAPSHOT) or None
-        )
+        self.activity.touched_ms = None  # what is known is of an earlier run
+        await self.activity.tell()
+        self.activity.stir()
+        return guest
+
+    async def _take_on(self, found: Instance, entry: Entry) -> None:
+        """Make an instance ours before its first command: its settings, what its spec asks of the owner, its record."""
+        keeper = self._keeper
+        record = await keeper.ledger.record()
+        await entry.guest.set_inactivity(await keeper.inactivity())
+        await entry.outfit.put_on(is_new=record.intent in ("start", "restart"))
+        restore = found.labels.get(SNAPSHOT) or None
+        taken_on = replace(record, instance=found.id, is_running=True, intent=None, restore=restore)
         if taken_on != record:
             await keeper.ledger.save(taken_on)
         await keeper.ledger.note_use()
-        self.activity.stir()
-        return guest
 
     def _tell(self, event: str, facts: dict[str, Any]) -> None:
         self._scope.emit(SANDBOX, event, facts)
@@ -281,6 +288,8 @@ class WayIn:
                 await engine.wait(self._keeper.name)
                 async with self._keeper.lock:
                     found = await self.look()
+            except AgentGoneError:
+                return  # whoever has the agent now looks after it
             except SandboxError as error:
                 logger.warning("the sandbox of %s can't be watched: %s", self._scope.agent, error)
                 await self._keeper.clock.sleep(wait)
@@ -309,7 +318,7 @@ class WayIn:
         if self._entry is not None:
             # In no context: it belongs to no job, call or transaction.
             asyncio.get_running_loop().call_soon(self.activity.stir, context=Context())
-        elif (self._joining is None or self._joining.done()) and self._keeper.ledger.may_run:
+        elif (self._joining is None or self._joining.done()) and self._is_working() and self._keeper.ledger.may_run:
             self._joining = self._scope.spawn_beside(self._join_work(), "work beside the sandbox")
 
     async def _join_work(self) -> None:

@@ -169,6 +169,26 @@ async def test_owner_stops_nothing_that_is_used(given: Given, every: int) -> Non
     assert given.stops == []
 
 
+async def test_start_counts_as_use(given: Given) -> None:
+    """What was long unused is not stopped because of that when it has just been started again."""
+    async with ManualRuntime(Coder, engine=InMemoryEngine(), deps=given, idle_timeout=200_000) as runtime:
+        coder = runtime.get(Coder, "ada")
+        await coder.use(lambda sandbox: sandbox.start())
+        await coder.use(lambda sandbox: sandbox.exec("true"))
+        await coder.use(lambda sandbox: sandbox.stop())
+        await runtime.advance(DAY - 5 * MINUTE)
+        await coder.use(lambda sandbox: sandbox.ensure_started())
+        await runtime.advance(9 * MINUTE)
+        during = await state(coder)
+        await runtime.advance(2 * MINUTE)
+
+    assert during == "running"
+    assert [(stop.reason, stop.at) for _, stop in given.stops] == [
+        ("stopped", START),
+        ("inactive", START + DAY + 5 * MINUTE),
+    ]
+
+
 async def test_entrypoint_that_ends_stops_the_sandbox(runtime: ManualRuntime, given: Given) -> None:
     """Its exit code is told; ``ensure_started`` starts it again."""
     engine = InMemoryEngine(commands={"serve": serve})
