@@ -22,7 +22,7 @@ def main_process(plan: InstancePlan) -> list[str]:
     """Return program and arguments of the watchdog."""
     lines = _WATCHDOG.read_text(encoding="utf-8").splitlines()
     # Its comments would fill every list of processes.
-    script = "\n".join(line for line in lines if not line.startswith("#"))
+    script = "\n".join(line for line in lines if not line.lstrip().startswith("#"))
     lifetime = duration_of(plan.spec.max_lifetime, "max_lifetime")
     seconds = [str(whole_seconds(plan.inactivity)), str(whole_seconds(lifetime))]
     return ["sh", "-c", script, "agentkit", NOTES, *seconds, *(plan.spec.entrypoint or ())]

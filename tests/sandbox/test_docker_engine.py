@@ -24,7 +24,7 @@ from agentkit.sandbox import docker_images
 from agentkit.sandbox.docker_client import Address, DockerClient, unavailable
 from agentkit.sandbox.docker_engine import DockerEngine
 from agentkit.sandbox.docker_plan import HELD, TEMPORARY
-from agentkit.sandbox.engine import MANAGED, STORE
+from agentkit.sandbox.engine import MANAGED, STORE, SavedImage
 from tests.sandbox.box import SECOND, Box, Boxes
 from tests.sandbox.engines import CANDIDATES, eventually
 

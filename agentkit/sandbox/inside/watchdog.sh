@@ -47,8 +47,8 @@ look_at_clock
 started=$now used=$now
 while :; do
     look_at_clock
-    if read_number lease && [ "$number" -gt "$used" ]; then used=$number; fi
-    if [ "$used" -gt "$now" ]; then used=$now; fi
+    # A moment to come, beyond the second that has just begun, is no use of the sandbox.
+    if read_number lease && [ "$number" -gt "$used" ] && [ "$number" -le "$((now + 1))" ]; then used=$number; fi
     if read_number inactivity; then inactivity=$number; fi
     if [ "$((now - used))" -ge "$inactivity" ]; then stop 75 10; fi
     if [ "$((now - started))" -ge "$lifetime" ]; then stop 76 10; fi
