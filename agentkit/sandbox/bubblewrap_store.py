@@ -7,6 +7,7 @@ instances/NAME/record.json      what it is; without one it doesn't exist
                status           what the main process ended with; empty while it runs
                etc/, disk/, buckets/
 snapshots/ID/record.json, disk.tar
+          .ID-…                 being made or deleted, by somebody who holds .lock
 volumes/STORE/NAME/
 locks/NAME                      locked while an instance is made, started or removed, by whatever process
 ```
@@ -218,19 +219,17 @@ class StateDirectory:
     @contextmanager
     def new_snapshot(self, snapshot: str, image: str, labels: Mapping[str, str], now_ms: int) -> Iterator[Path]:
         """Give the path for the archive of a new snapshot, which exists when the block ends well."""
-        self.make()
-        temporary = self.path / "snapshots" / f".{_checked(snapshot)}-{os.getpid()}-{os.urandom(4).hex()}"
-        temporary.mkdir()
-        try:
-            yield temporary / "disk.tar"
-            _write(
-                temporary / "record.json",
-                {"labels": {**labels, SNAPSHOT: snapshot}, "saved_at_ms": now_ms, "image": image},
-            )
-            _sync(temporary)
-            os.rename(temporary, self._snapshot(snapshot))
-        finally:
-            shutil.rmtree(temporary, ignore_errors=True)
+        with self._changing_snapshots():
+            hidden = self._hidden(snapshot)
+            hidden.mkdir()
+            try:
+                yield hidden / "disk.tar"
+                record = {"labels": {**labels, SNAPSHOT: snapshot}, "saved_at_ms": now_ms, "image": image}
+                _write(hidden / "record.json", record)
+                _sync(hidden)
+                os.rename(hidden, self._snapshot(snapshot))
+            finally:
+                shutil.rmtree(hidden, ignore_errors=True)
 
     def saved(self) -> list[SavedImage]:
         """Return all snapshots that labels say are ours."""
@@ -247,12 +246,30 @@ class StateDirectory:
 
     def delete_saved(self, snapshot: str) -> bool:
         """Delete a snapshot; False if there was none."""
-        path = self._snapshot(snapshot)
-        if not (path / "record.json").exists():
-            return False
-        (path / "record.json").unlink()
-        shutil.rmtree(path)
-        return True
+        with self._changing_snapshots():
+            hidden = self._hidden(snapshot)
+            try:
+                os.rename(self._snapshot(snapshot), hidden)
+            except FileNotFoundError:
+                return False
+            shutil.rmtree(hidden)
+            return True
+
+    @contextmanager
+    def _changing_snapshots(self) -> Iterator[None]:
+        """Make or delete snapshots in the block; what others have left halfway, who were killed, is removed first."""
+        self.make()
+        with (self.path / "snapshots" / ".lock").open("w") as file:
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                for path in _entries(self.path / "snapshots"):
+                    if path.name.startswith(".") and path.name != ".lock":
+                        shutil.rmtree(path)
+            fcntl.flock(file, fcntl.LOCK_SH)
+            yield
+
+    def _hidden(self, snapshot: str) -> Path:
+        return self.path / "snapshots" / f".{_checked(snapshot)}-{os.urandom(8).hex()}"
 
     def _snapshot(self, snapshot: str) -> Path:
         return self.path / "snapshots" / _checked(snapshot)

@@ -349,6 +349,24 @@ async def test_removal_leaves_nothing_whatever_the_files_are(folder: Path, box: 
     assert str(folder) not in Path("/proc/self/mountinfo").read_text()
 
 
+async def test_snapshot_that_broke_off_is_cleared_away(folder: Path, box: Box, boxes: Boxes) -> None:
+    """What an owner left that was killed while it saved or deleted is no snapshot, and goes with the next one made."""
+    await box.save(boxes.snapshot(0))
+    left = folder / "snapshots" / ".another-0123"
+    left.mkdir()
+    (left / "disk.tar").write_bytes(bytes(1000))
+
+    before = [image.id for image in await boxes.saved()]
+    await box.save(boxes.snapshot(1))
+
+    assert before == [boxes.snapshot(0)]
+    assert sorted(path.name for path in (folder / "snapshots").iterdir()) == [
+        ".lock",
+        boxes.snapshot(0),
+        boxes.snapshot(1),
+    ]
+
+
 async def test_racing_owners_make_one(folder: Path, boxes: Boxes) -> None:
     """Engines of several processes go by the same locks (T18)."""
     box = boxes.box()
