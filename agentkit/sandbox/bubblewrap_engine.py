@@ -136,15 +136,14 @@ class BubblewrapEngine:
 
     async def enter(self, name: str, plan: InstancePlan) -> Guest:
         """See ``SandboxEngine``."""
-        program = partial(self.open, name, plan)
-        guest: Guest | None
+        program, settings = partial(self.open, name, plan), RunnerSettings(env=plan.env)
+        by_shell = ShellGuest(program, settings)
+        channel = BubblewrapChannel(await program(RUNNER, env={}))
         try:
-            guest = await open_runner(BubblewrapChannel(await program(RUNNER)), RunnerSettings(env=plan.env))
+            guest: Guest = await open_runner(channel, settings, others=by_shell) or by_shell
         except SandboxConnectionError:
             await self._require_running(name)
             raise
-        if guest is None:
-            guest = ShellGuest(program, RunnerSettings(env=plan.env))
         try:
             await hand_over(guest, plan)
         except BaseException:
@@ -158,7 +157,7 @@ class BubblewrapEngine:
         plan: InstancePlan,
         argv: Sequence[str],
         *,
-        env: Mapping[str, str] | None = None,
+        env: Mapping[str, str],
         user: str | None = None,
     ) -> BubblewrapProgram:
         """Start a program in a running instance and return the way to it; see ``OpenOneOff``.
@@ -170,7 +169,7 @@ class BubblewrapEngine:
         if user not in (None, plan.spec.user):
             raise UnsupportedByEngineError("bubblewrap", f"the user {user!r}", "only Docker has more than one user")
         config = await self._do(lambda: self._entry(name, plan))
-        return await open_program(config, argv, {"PATH": PATH, **(env or {})})
+        return await open_program(config, argv, {"PATH": PATH, **env})
 
     def _entry(self, name: str, plan: InstancePlan) -> dict[str, object]:
         folder = self._state.instance(name)
