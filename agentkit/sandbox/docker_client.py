@@ -38,6 +38,8 @@ SLOW_CALLS = 32
 #: Seconds after which an engine that doesn't answer a quick question counts as gone.
 QUICK_TIMEOUT = 60
 SLOW_TIMEOUT = 86_400
+#: Asked for the version of its API, an engine takes no notice of ours.
+_ANY_VERSION = "1.40"
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -94,13 +96,23 @@ class DockerClient:
     @cached_property
     def quick(self) -> APIClient:
         """For questions; fails rather than wait for more than a minute."""
-        return APIClient(**self._settings, version="auto", timeout=QUICK_TIMEOUT, max_pool_size=QUICK_CALLS)
+        probe = self._connect(_ANY_VERSION, QUICK_TIMEOUT)
+        try:
+            version = str(probe.version(api_version=False)["ApiVersion"])
+        finally:
+            probe.close()
+        return self._connect(version, QUICK_TIMEOUT)
 
     @cached_property
     def slow(self) -> APIClient:
         """For what may take long."""
-        version = self.quick.api_version
-        return APIClient(**self._settings, version=version, timeout=SLOW_TIMEOUT, max_pool_size=SLOW_CALLS)
+        return self._connect(self.quick.api_version, SLOW_TIMEOUT)
+
+    def _connect(self, version: str, timeout: int) -> APIClient:
+        client = APIClient(**self._settings, version=version, timeout=timeout, max_pool_size=SLOW_CALLS)
+        # Neither a proxy nor certificates for the web, which the environment may name, are for the engine.
+        client.trust_env = False
+        return client
 
     @cached_property
     def facts(self) -> EngineFacts:

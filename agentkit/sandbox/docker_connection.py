@@ -89,7 +89,7 @@ async def _send(stream: DockerStream, address: Address, path: str, body: Mapping
     stream.writer.write("\r\n".join([*head, "", ""]).encode() + content)
     await stream.writer.drain()
     answer = await stream.reader.readuntil(b"\r\n\r\n")
-    return int(answer.split(None, 2)[1])
+    return int(answer.partition(b" ")[2][:3])
 
 
 def _explanation(body: bytes) -> str:
