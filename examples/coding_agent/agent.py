@@ -28,7 +28,7 @@ from examples.coding_agent.tools import REPOSITORY, RepositoryTools
 #: Made inside once a step is through, so that snapshots know of it too.
 _DONE = "/workspace/.steps"
 
-Phase = Literal["new", "working", "away", "resuming", "done"]
+Phase = Literal["new", "working", "away", "resuming", "finishing", "done"]
 
 
 class Order(BaseModel):
@@ -185,12 +185,18 @@ class CodingAgent(Agent[Progress]):
 
     async def resume(self) -> None:
         """Come back from the snapshot, start the server again, finish the work, and tell what came of it."""
+        if self.state.phase in ("away", "resuming"):
+            await self._note(phase="finishing", result=await self._finish())
+        if self.state.phase == "finishing":
+            await self._clear_away()
+            await self._note(phase="done")
+        self.deps.watcher.finished()
+
+    async def _finish(self) -> Result:
         watcher = self.deps.watcher
-        if self.state.phase == "done":
-            return
         if self.state.phase == "away":
             watcher.step("Back: restoring the snapshot into a new sandbox")
-            await self.sandbox.stop(grace=0)  # only a crash between saving and stopping leaves it running
+            await self.sandbox.destroy()  # the stopped one; everything is in the snapshot
             await self.sandbox.start(snapshot=self.state.snapshot)
             await self._note(phase="resuming")
         else:
@@ -202,14 +208,15 @@ class CodingAgent(Agent[Progress]):
             "after", "You were away, and are back: the sandbox was stopped and restored. Go on."
         )
         watcher.step("Running the tests a last time")
-        result = await self._result(project, ended, page)
-        if not self.deps.keep:
-            watcher.step("Removing the sandbox")
-            await self.sandbox.destroy()
-            for saved in await self.sandbox.snapshots.list():
-                await self.sandbox.snapshots.delete(saved.id)
-        await self._note(phase="done", result=result)
-        watcher.finished()
+        return await self._result(project, ended, page)
+
+    async def _clear_away(self) -> None:
+        if self.deps.keep:
+            return
+        self.deps.watcher.step("Removing the sandbox")
+        await self.sandbox.destroy()
+        for saved in await self.sandbox.snapshots.list():
+            await self.sandbox.snapshots.delete(saved.id)
 
     async def _result(self, project: Project, ended: Outcome, page: str) -> Result:
         await self.sandbox.exec("git", "add", "--intent-to-add", "--all", cwd=REPOSITORY, check=True)

@@ -131,13 +131,13 @@ async def commit(repository: Path) -> None:
 
 
 async def test_killed_at_any_step_it_finishes(engine: SandboxEngine, tmp_path: Path) -> None:
-    """Killed in the clone, in a test run, in the snapshot and while away, the same command goes on each time."""
+    """Killed in the clone, in a test run, in the snapshot, while away, and at the very end, it goes on each time."""
     repository = make_sample(tmp_path / "bills")
     command = [sys.executable, "-m", "examples.coding_agent", "--repo", str(repository), "--task", TASK]
     command += ["--resume-after", "10s", "--engine", engine.name, "--store", f"sqlite:///{tmp_path}/agent.db"]
     command += ["--image", CANDIDATES[engine.name].image]
 
-    for moment in ("Cloning", "list_files:", "Saving a snapshot", "Away until"):
+    for moment in ("Cloning", "list_files:", "Saving a snapshot", "Away until", "a last time", "Removing"):
         printed = await run_until(command, moment)
         assert moment in printed
     last = await run_until(command, None)
