@@ -11,6 +11,7 @@ import logging
 from dataclasses import replace
 from datetime import timedelta
 
+from agentkit.clock import duration_of
 from agentkit.errors import (
     NameInUseError,
     SandboxBusyError,
@@ -64,6 +65,7 @@ class Changes:
             is_unfinished = (await self._ledger.record()).intent == "start"
             if found is not None and found.is_running and not is_unfinished:
                 raise SandboxRunningError(self.scope.agent)
+            await self.rows.sweep(expired=False)
             row = None if snapshot is None else await self._row_of(snapshot)
             await self._prepare(row)
             if found is not None:
@@ -238,6 +240,7 @@ class Changes:
             elif record.restore is not None:
                 await self._ledger.save(replace(record, restore=None))
             await self._drop_autosaves()
+            await self.rows.sweep(expired=False)
 
     async def clear(self, found: Instance, *, save: bool, spared: Row | None = None) -> None:
         """Remove an instance that doesn't run, or that nobody was told of; ``spared`` is started from next."""
@@ -296,8 +299,9 @@ class Changes:
     # settings, and what is left
 
     async def _look_after(self, *, is_running: bool) -> None:
-        """See to it that what a crash leaves of a change is found."""
-        moment = self.scope.clock.now() + await self._keeper.inactivity() + SLACK
+        """See to it that what a crash leaves of a change is found, and that what runs stops in time."""
+        lifetime = duration_of(self._keeper.spec.max_lifetime, "max_lifetime")
+        moment = self.scope.clock.now() + min(await self._keeper.inactivity(), lifetime) + SLACK
         await self._ledger.tend_by(moment, is_running=is_running)
 
     async def set_inactivity(self, timeout: timedelta) -> None:

@@ -122,10 +122,10 @@ class SnapshotRows:
         """Return the labels of a snapshot of this sandbox."""
         return {**self._labels, SNAPSHOT: id}
 
-    async def sweep(self) -> None:
-        """Delete what has expired, and what a crash cut off."""
+    async def sweep(self, *, expired: bool) -> None:
+        """Delete what a crash cut off, and with ``expired`` what nobody has restored for too long."""
         now_ms = self._scope.clock.now_ms()
         for row in await self.all():
-            if row.state != "ready" or row.expires_ms <= now_ms:
+            if row.state != "ready" or (expired and row.expires_ms <= now_ms):
                 logger.info("deleting snapshot %s: %s", row.id, "expired" if row.state == "ready" else "unfinished")
                 await self.delete(row)

@@ -16,6 +16,9 @@ from agentkit.sandbox.keeper import Keeper
 from agentkit.sandbox.stops import Intent
 from agentkit.sandbox.way_in import WayIn
 
+#: What is looked at exactly when it is due may be not quite due yet.
+_MOMENT = timedelta(seconds=1)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tended:
@@ -57,7 +60,7 @@ class Tending:
             if found is not None and not found.is_running and is_over:
                 await self._changes.clear(found, save=self._keeper.spec.autosave)
                 found = None
-            await self._changes.rows.sweep()
+            await self._changes.rows.sweep(expired=True)
             moment = await self._next_look(found)
             if moment is None:
                 return None
@@ -98,7 +101,7 @@ class Tending:
             moments.append(now + await self._inactivity_left() + SLACK)
             left = await self._lifetime_left()
             if left is not None:
-                moments.append(now + max(left, timedelta(0)) + 2 * SLACK)
+                moments.append(now + max(left + SLACK, timedelta(0)) + _MOMENT)
         elif found is not None:
             moments.append(self._keeper.removal_at(await self._keeper.ledger.record()))
         return min(moments, default=None)

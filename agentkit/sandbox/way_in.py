@@ -96,12 +96,13 @@ class WayIn:
             SandboxConnectionError: The way in broke; the next use opens it anew.
         """
         guest = await self.guest()
+        runs = (await self._keeper.ledger.record()).runs
         try:
             async with self.activity.held():
                 self._push_regularly()
                 yield guest
         except (SandboxStoppedError, SandboxConnectionError) as error:
-            raise await self._explained(error) from error
+            raise await self._explained(error, runs) from error
 
     async def guest(self) -> Guest:
         """Return the way in, opening it if need be, once no snapshot is being made.
@@ -143,14 +144,15 @@ class WayIn:
         """Open a connection to a port inside, if it runs."""
         return await (await self.guest()).connect(port)
 
-    async def _explained(self, error: SandboxError) -> SandboxError:
-        """Return what is known of why a use failed: the instance's end, if that is why."""
+    async def _explained(self, error: SandboxError, runs: int) -> SandboxError:
+        """Return what is known of why a use failed: the end of the run it was in, if that is why."""
         try:
             async with self._keeper.lock:
                 found = await self.look()
         except AgentKitError:
             return error
-        if found is not None and found.is_running:
+        is_same_run = (await self._keeper.ledger.record()).runs == runs
+        if found is not None and found.is_running and is_same_run:
             return error
         return await self.not_running()
 

@@ -278,6 +278,18 @@ async def test_command_hears_why_the_sandbox_stopped(
     assert stopped.value.reason == "killed"
 
 
+async def test_command_hears_of_a_stop_though_it_goes_on_again(runtime: ManualRuntime, coder: Coder) -> None:
+    """The sandbox was stopped and started again before anybody asked why the command failed."""
+    running = asyncio.ensure_future(coder.use(lambda sandbox: sandbox.exec("hang")))
+    await runtime.advance(1)
+
+    await asyncio.gather(coder.use(lambda sandbox: sandbox.stop()), coder.use(lambda sandbox: sandbox.ensure_started()))
+    with pytest.raises(SandboxStoppedError) as stopped:
+        await running
+
+    assert stopped.value.reason == "stopped"
+
+
 async def test_broken_way_in_is_opened_anew(
     runtime: ManualRuntime, coder: Coder, memory_engine: InMemoryEngine
 ) -> None:

@@ -257,6 +257,23 @@ async def leave_alone(scenario: Scenario, number: int) -> None:
     assert found in (scenario.content, scenario.or_else, scenario.untouched)
 
 
+@pytest.mark.parametrize("name", ["snapshot", "start of a stopped one", "replace", "delete a snapshot"])
+async def test_destroy_takes_unfinished_snapshots_along(name: str) -> None:
+    """Whatever a crash has left half made or half deleted: at once, not only when it is looked after."""
+    scenario = SCENARIOS[name]
+    steps = await play(scenario, None)
+    for number in range(1, steps + 1):
+        async with world(number) as (here, death):
+            await scenario.before(here)
+            await death.during(here.runtime, scenario.act(here))
+
+            await here.ada.use(lambda sandbox: sandbox.destroy())
+
+            listed = await here.ada.use(lambda sandbox: sandbox.snapshots.list())
+            assert {image.id for image in await here.engine.saved()} == {snapshot.id for snapshot in listed}
+            assert not any(snapshot.is_autosave for snapshot in listed)
+
+
 async def play(scenario: Scenario, number: int | None) -> int:
     """Play a scenario in which the owner dies at a step; returns how many steps there were."""
     async with world(number) as (here, death):
