@@ -6,7 +6,7 @@ import asyncio
 import json
 import logging
 from collections.abc import Sequence
-from contextlib import aclosing, nullcontext, suppress
+from contextlib import aclosing, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, cast
@@ -15,7 +15,7 @@ from agentkit.clock import Clock
 from agentkit.errors import AgentKitError, ModelError
 from agentkit.harness.messages import AssistantMessage, Message, ToolCall, Usage
 from agentkit.harness.model import ChatModel, ChatRequest, Reply
-from agentkit.harness.signals import Live, Stop, until_first
+from agentkit.harness.signals import Live, Stop, cancelled, until_first
 from agentkit.jobs.failures import is_memory_limit, storable
 
 logger = logging.getLogger(__name__)
@@ -65,10 +65,8 @@ async def ask(model: ChatModel, request: ChatRequest, *, clock: Clock, stop: Sto
         is_done = await until_first(task, watch.silent, stop.asked)
     finally:
         watch.end()
-        if not task.done():
-            task.cancel()
-            with suppress(asyncio.CancelledError, ModelError):
-                await task
+        if not task.done() and not await cancelled(task, clock):
+            logger.error("a call of model %s did not stop when it was cancelled and is given up", model.name)
     if not is_done:
         error = None
         if not stop.is_asked:

@@ -15,15 +15,13 @@ from agentkit.context import Work
 from agentkit.errors import ToolError
 from agentkit.harness.output import text_of
 from agentkit.harness.records import CallEntry, Ending
-from agentkit.harness.signals import Stop, until_first
+from agentkit.harness.signals import Stop, cancelled, until_first
 from agentkit.harness.signature import InvalidArguments
 from agentkit.harness.tools import Tool, ToolContext
 from agentkit.jobs.failures import is_memory_limit
 
 logger = logging.getLogger(__name__)
 
-#: How long a cancelled tool may take to clean up before it is given up.
-CANCEL_GRACE: Final = timedelta(seconds=5)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 _LONGEST_ERROR: Final = 2_000
 
@@ -73,7 +71,9 @@ class ToolRunner:
         inside_tools_of.set((*inside_tools_of.get(), self._owner))
         try:
             return CallResult(ending="result", text=text_of(await tool.call(values, told)))
-        except (asyncio.CancelledError, KeyboardInterrupt):
+        except KeyboardInterrupt:
+            raise
+        except asyncio.CancelledError:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
@@ -115,24 +115,12 @@ class ToolRunner:
 
     async def _cancel(self, task: asyncio.Task[CallResult], work: Work) -> CallResult | None:
         """Stop a call; returns its result if it came to one all the same, and gives it up if it won't stop."""
-        task.cancel()
-        late = asyncio.Event()
-        timer = self._clock.call_at(self._clock.now_ms() + CANCEL_GRACE // _MILLISECOND, late.set)
-        try:
-            if await until_first(task, late):
-                return None if task.cancelled() else task.result()
-        finally:
-            timer.cancel()
-        task.add_done_callback(_see_its_end)
+        if await cancelled(task, self._clock):
+            return None if task.cancelled() else task.result()
         if not work.abandoned:
             context.abandon(work)
         logger.error("%s did not stop when it was cancelled and is given up; it can't write any more", work.label)
         return None
-
-
-def _see_its_end(task: asyncio.Task[CallResult]) -> None:
-    if not task.cancelled():
-        task.exception()  # nobody else looks at a call that was given up
 
 
 class _Cancellation:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from agentkit.clock import Clock, Duration, duration_of
 from agentkit.errors import ConfigurationError, ToolError
 from agentkit.harness.output import text_of
-from agentkit.harness.signals import until_first
+from agentkit.harness.signals import cancelled, until_first
 from agentkit.harness.signature import InvalidArguments
 from agentkit.harness.tools import DEFAULT_TIMEOUT, Effect, Tool, ToolContext
 from agentkit.jobs.failures import is_memory_limit
@@ -135,13 +135,13 @@ class _Connection:
         late = asyncio.Event()
         timer = clock.call_at(clock.now_ms() + _CLOSE // _MILLISECOND, late.set)
         try:
-            if not self._opened.done() or not await until_first(self._task, late):
-                self._task.cancel()
-                await asyncio.wait([self._task])
+            is_closed = self._opened.done() and await until_first(self._task, late)
         finally:
             timer.cancel()
-            if self._opened.done() and not self._opened.cancelled():
-                self._opened.exception()  # seen, if nobody waited for it
+        if not is_closed and not await cancelled(self._task, clock):
+            logger.error("the connection to tool server %s did not close and is given up", self._server.shown)
+        if self._opened.done() and not self._opened.cancelled():
+            self._opened.exception()  # seen, if nobody waited for it
 
 
 async def _result(future: asyncio.Future[Client]) -> Client:

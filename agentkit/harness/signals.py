@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from datetime import timedelta
+from typing import Any, Final
+
+from agentkit.clock import Clock
+
+#: How long something that was cancelled may take to clean up before it is given up.
+CANCEL_GRACE: Final = timedelta(seconds=5)
+_MILLISECOND: Final = timedelta(milliseconds=1)
 
 
 class Signal:
@@ -97,3 +104,20 @@ async def until_first(task: asyncio.Task[Any], *events: asyncio.Event) -> bool:
         for waiter in waiters:
             waiter.cancel()
     return task.done()
+
+
+async def cancelled(task: asyncio.Task[Any], clock: Clock) -> bool:
+    """Cancel a task and give it ``CANCEL_GRACE`` to clean up; False if it won't stop, and nobody waits any longer."""
+    task.cancel()
+    task.add_done_callback(_see_its_end)
+    late = asyncio.Event()
+    timer = clock.call_at(clock.now_ms() + CANCEL_GRACE // _MILLISECOND, late.set)
+    try:
+        return await until_first(task, late)
+    finally:
+        timer.cancel()
+
+
+def _see_its_end(task: asyncio.Task[Any]) -> None:
+    if not task.cancelled():
+        task.exception()  # Python complains of errors that nobody has looked at

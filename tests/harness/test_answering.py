@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -258,6 +259,31 @@ async def test_slow_stream_is_not_left(manual_runtime: Start) -> None:
 
     assert outcome.text == "one two three"
     assert model.asked == 1
+
+
+async def test_model_that_ignores_its_end_is_given_up(manual_runtime: Start, caplog: pytest.LogCaptureFixture) -> None:
+    """It holds the run up for 5 s, no longer."""
+    over = asyncio.Event()
+
+    class Clinging(Halting):
+        async def reply(self, request: Any) -> AsyncIterator[Delta | Reply]:
+            self.asked += 1
+            while self.asked == 1 and not over.is_set():
+                with suppress(asyncio.CancelledError):
+                    await self._clock.sleep(10_000)
+            yield Reply(text="Hello.")
+
+    runtime = await manual_runtime(Clerk, deps=(office := Office()))
+    office.options["model"] = Clinging(0, runtime.clock)
+    run = await runtime.get(Clerk, "ada").submit("hi")
+
+    await runtime.advance(130)
+
+    outcome = await run.outcome()
+    over.set()
+    assert outcome is not None
+    assert outcome.text == "Hello."
+    assert "given up" in caplog.text
 
 
 # --- usage

@@ -31,7 +31,7 @@ async def test_shutdown_in_the_middle_of_a_run(tmp_path: Path, caplog: pytest.Lo
     model = ScriptedModel([tool_call("look_up", name="bob"), tool_call("wait")], "Done.")
     office.options["model"] = model
     path = tmp_path / "agents.db"
-    async with Runtime(Clerk, store=SqliteStore(path), deps=office, shutdown_grace=0.05) as runtime:
+    async with Runtime(Clerk, store=SqliteStore(path), deps=office, shutdown_grace=0) as runtime:
         asking = asyncio.ensure_future(runtime.get(Clerk, "ada").ask("go", key="k"))
         await until(lambda: office.read)
     with pytest.raises((RuntimeClosedError, AgentGoneError)):
@@ -52,7 +52,7 @@ async def test_shutdown_waits_for_a_run(tmp_path: Path) -> None:
     async with Runtime(Clerk, store=SqliteStore(tmp_path / "agents.db"), deps=office, shutdown_grace=10) as runtime:
         run = await runtime.get(Clerk, "ada").submit("go")
         waiting = asyncio.ensure_future(run.wait())
-        asyncio.get_running_loop().call_later(0.01, office.gate.set)
+        asyncio.get_running_loop().call_soon(office.gate.set)
 
     assert (await waiting).text == "Done."
 
@@ -84,14 +84,16 @@ async def test_agent_that_is_destroyed_by_a_tool(manual_runtime: Start) -> None:
 
 async def test_agent_that_is_destroyed_in_the_middle_of_a_run(manual_runtime: Start) -> None:
     """The run is cut off with it, and whoever waits is told."""
-    runtime = await manual_runtime(Clerk, model=ScriptedModel(tool_call("wait"), "Done."), deps=Office())
+    model = ScriptedModel(tool_call("wait"), "Done.")
+    runtime = await manual_runtime(Clerk, model=model, deps=Office())
     asking = asyncio.ensure_future(runtime.get(Clerk, "ada").ask("go"))
-    await asyncio.sleep(0.01)
+    await until(lambda: model.requests)
 
     await runtime.destroy(Clerk, "ada")
-    for seconds in (1, 26):  # the alarm, then the end of the grace
-        runtime.clock.move_to(runtime.clock.now_ms() + seconds * 1_000)  # type: ignore[attr-defined]  # a fake clock
-        await asyncio.sleep(0.01)
+    clock: Any = runtime.clock
+    clock.move_to(clock.now_ms() + 1_000)  # the alarm
+    await until(lambda: clock.sleepers)
+    clock.move_to(clock.now_ms() + 26_000)  # the end of the grace
 
     with pytest.raises((AgentDestroyedError, AgentGoneError)):
         await asking

@@ -16,7 +16,7 @@ from mcp.server import MCPServer
 from agentkit.errors import ConfigurationError
 from agentkit.harness import CallEntry, Reply, ToolCall, ToolMessage, ToolServer
 from agentkit.testing import FakeClock, ManualRuntime, ScriptedModel, tool_call
-from tests.harness.clerk import Clerk, Office, Start
+from tests.harness.clerk import Clerk, Office, Start, until
 
 PROGRAM = Path(__file__).with_name("tool_server.py")
 
@@ -196,8 +196,7 @@ async def test_crash_with_a_server_leaves_nothing_behind(tmp_path: Path) -> None
     office = Office(more=[notes(tmp_path)])
     async with ManualRuntime(Clerk, model=model, deps=office) as runtime:
         run = await runtime.get(Clerk, "ada").submit("go")
-        while not model.requests:
-            await asyncio.sleep(0.01)
+        await until(lambda: model.requests)
         await runtime.crash()
         office.gate.set()
         await runtime.advance(31)
