@@ -20,6 +20,7 @@ from agentkit.sandbox import bubblewrap_instances as instances
 from agentkit.sandbox.bubblewrap_channel import BubblewrapChannel, BubblewrapProgram, open_program
 from agentkit.sandbox.bubblewrap_host import Bubblewrap, HostUser
 from agentkit.sandbox.bubblewrap_places import image_directory
+from agentkit.sandbox.bubblewrap_processes import end_of
 from agentkit.sandbox.bubblewrap_store import InstanceFolder, Record, StateDirectory
 from agentkit.sandbox.bubblewrap_view import PATH
 from agentkit.sandbox.engine import MANAGED, Feature, Instance, InstancePlan, OnProgress, SavedImage
@@ -132,7 +133,7 @@ class BubblewrapEngine:
         """See ``SandboxEngine``."""
         folder = self._state.instance(name)
         while living := await asyncio.to_thread(folder.living):
-            await _end_of(int(living[0][0]))
+            await end_of(int(living[0][0]))
 
     async def enter(self, name: str, plan: InstancePlan) -> Guest:
         """See ``SandboxEngine``."""
@@ -213,21 +214,6 @@ class BubblewrapEngine:
 
     async def close(self) -> None:
         """See ``SandboxEngine``: it holds nothing open."""
-
-
-async def _end_of(process: int) -> None:
-    """Wait until a process has ended."""
-    try:
-        descriptor = os.pidfd_open(process)
-    except ProcessLookupError:
-        return
-    loop, ended = asyncio.get_running_loop(), asyncio.Event()
-    loop.add_reader(descriptor, ended.set)
-    try:
-        await ended.wait()
-    finally:
-        loop.remove_reader(descriptor)
-        os.close(descriptor)
 
 
 def _default_directory() -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import select
 import shutil
 import signal
 from collections.abc import Mapping
@@ -19,14 +18,8 @@ from agentkit.sandbox.bubblewrap_places import (
     view_of,
     write_settings,
 )
-from agentkit.sandbox.bubblewrap_store import (
-    Identity,
-    InstanceFolder,
-    Record,
-    StateDirectory,
-    is_alive,
-    send_signal,
-)
+from agentkit.sandbox.bubblewrap_processes import is_gone, send_signal
+from agentkit.sandbox.bubblewrap_store import InstanceFolder, Record, StateDirectory
 from agentkit.sandbox.bubblewrap_view import view_arguments
 from agentkit.sandbox.engine import STORE, Instance, InstancePlan, SavedImage
 from agentkit.sandbox.main_process import main_process
@@ -132,29 +125,13 @@ def _await_start(folder: InstanceFolder, record: Record, complaints: int) -> Non
     for _ in range(_LOOKS):
         if folder.find_inner() is not None:
             return
-        if _is_gone(keeper, _LOOK):
+        if is_gone(keeper, _LOOK):
             os.set_blocking(complaints, False)
             with suppress(BlockingIOError):
                 said = os.read(complaints, 4096).decode(errors="replace").strip()[-500:] or said
             raise ImageError(record.image, said) if record.image else SandboxError(f"bubblewrap: {said}")
     _end(folder)
     raise SandboxError(f"a sandbox took more than {_LOOKS * _LOOK:g} s to start")
-
-
-def _is_gone(identity: Identity, seconds: float) -> bool:
-    """Wait for the end of a process, and tell whether it has come."""
-    if not is_alive(identity):
-        return True
-    try:
-        descriptor = os.pidfd_open(int(identity[0]))
-    except ProcessLookupError:
-        return True
-    try:
-        poll = select.poll()
-        poll.register(descriptor, select.POLLIN)
-        return bool(poll.poll(seconds * 1000)) or not is_alive(identity)
-    finally:
-        os.close(descriptor)
 
 
 def ask_to_stop(state: StateDirectory, name: str) -> None:
@@ -183,7 +160,7 @@ def _end(folder: InstanceFolder) -> None:
 
 
 def _are_gone(folder: InstanceFolder, seconds: float) -> bool:
-    return all(_is_gone(process, seconds) for process in folder.living())
+    return all(is_gone(process, seconds) for process in folder.living())
 
 
 def remove(host: Bubblewrap, state: StateDirectory, name: str) -> None:

@@ -21,7 +21,6 @@ import json
 import os
 import re
 import shutil
-import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -31,12 +30,11 @@ from typing import Any
 from agentkit.clock import from_ms
 from agentkit.errors import SandboxError
 from agentkit.sandbox.bubblewrap_launch import identity_of
+from agentkit.sandbox.bubblewrap_processes import Identity, Inner, inner_of, is_alive
 from agentkit.sandbox.engine import EXIT_ASKED, MANAGED, SNAPSHOT, Instance, SavedImage
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _KILLED = 137
-
-Identity = list[str | int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,19 +60,6 @@ class Record:
     gid: int
     buckets: list[str]
     volumes: list[str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Inner:
-    """The processes that hold a running instance together.
-
-    Attributes:
-        first: With it all others end.
-        main: The watchdog.
-    """
-
-    first: Identity
-    main: Identity
 
 
 class InstanceFolder:
@@ -125,7 +110,7 @@ class InstanceFolder:
             inner = Inner(**found)
             return inner if is_alive(inner.main) else None
         keeper = self.keeper_identity()
-        looked_up = None if keeper is None or not is_alive(keeper) else _inner_of(int(keeper[0]))
+        looked_up = None if keeper is None or not is_alive(keeper) else inner_of(int(keeper[0]))
         if looked_up is not None:
             _write(self.inner, asdict(looked_up))
         return looked_up
@@ -273,55 +258,6 @@ class StateDirectory:
 
     def _snapshot(self, snapshot: str) -> Path:
         return self.path / "snapshots" / _checked(snapshot)
-
-
-def is_alive(identity: Identity) -> bool:
-    """Tell whether a process still runs, and is no other of the same number."""
-    process = int(identity[0])
-    try:
-        if identity_of(process) != identity:
-            return False
-        return Path(f"/proc/{process}/stat").read_text(errors="replace").rpartition(")")[2].split()[0] not in "ZX"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def send_signal(identity: Identity, number: signal.Signals) -> None:
-    """Send a signal to a process and to no other of its number; no error if it has ended."""
-    with suppress(ProcessLookupError):
-        descriptor = os.pidfd_open(int(identity[0]))
-        try:
-            if is_alive(identity):
-                signal.pidfd_send_signal(descriptor, number)
-        finally:
-            os.close(descriptor)
-
-
-def _inner_of(keeper: int) -> Inner | None:
-    for outer in _children_of(keeper):
-        for first in _children_of(outer):
-            for main in _children_of(first):
-                with suppress(FileNotFoundError, ProcessLookupError):
-                    if _is_watchdog(main):
-                        return Inner(first=identity_of(first), main=identity_of(main))
-    return None
-
-
-def _is_watchdog(process: int) -> bool:
-    """Tell whether a process is the second one of its sandbox, and has become what it is to be."""
-    status = Path(f"/proc/{process}/status").read_text(encoding="utf-8", errors="replace").splitlines()
-    fields = dict(line.partition(":")[::2] for line in status)
-    return fields["NSpid"].split()[-1] == "2" and fields["Name"].strip() != "bwrap"
-
-
-def _children_of(process: int) -> list[int]:
-    """Return the processes that one has started, in the order of their numbers."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(FileNotFoundError, ProcessLookupError):
-            if int(path.read_text(errors="replace").rpartition(")")[2].split()[1]) == process:
-                found.append(int(path.parent.name))
-    return sorted(found)
 
 
 def _saved_image(path: Path, record: Mapping[str, Any]) -> SavedImage:
