@@ -248,7 +248,7 @@ def meaning_of_answer(status: int, text: str) -> SandboxError:
     """Return what a status and its explanation mean."""
     if status == 409 and "is paused" in text:
         return SandboxBusyError("a snapshot of the sandbox is being made; try again in a moment")
-    if status in (404, 409) and ("is not running" in text or "No such container" in text):
+    if "is not running" in text or "No such container" in text:
         return SandboxStoppedError("gone" if status == 404 else "stopped")
     return SandboxError(f"docker says ({status}): {text.strip()}")
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agentkit.errors import SandboxError
 from tests.sandbox.box import Box, Boxes
 from tests.sandbox.engines import eventually, needs
 from tests.sandbox.owner import kill, owned, run_owner
@@ -73,20 +74,16 @@ async def test_sandbox_of_a_dead_owner_stops_by_itself(survivor: Box) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(900)
 async def test_owner_killed_at_any_moment_leaves_nothing_that_is_not_found(boxes: Boxes, tmp_path: Path) -> None:
-    """Twenty owners die while making, saving, copying and removing; all they leave is listed, usable, removable."""
-    for number in range(20):
+    """Twelve owners die while making, saving, copying and removing; all they leave is listed, usable, removable."""
+    for number in range(12):
         process = await asyncio.to_thread(run_owner, boxes, "churn", folder=tmp_path)
-        await asyncio.sleep(0.3 + number * 0.17)
+        await asyncio.sleep(0.3 + number * 0.27)
         await asyncio.to_thread(kill, process)
 
         box = owned(boxes)
-        found = await box.find()
-        if found is not None and not found.is_running:
-            await box.start()
-        if found is not None:
-            assert await box.sh("echo on") == "on"
+        await eventually(lambda box=box: usable_or_gone(box))
         for image in await boxes.saved():
             restored = await boxes.restore(image.id, f"of {image.id}")
             assert await restored.sh("echo on") == "on"
@@ -94,3 +91,14 @@ async def test_owner_killed_at_any_moment_leaves_nothing_that_is_not_found(boxes
             assert await box.engine.delete_saved(image.id)
         await box.remove()
         assert await boxes.instances() == []
+
+
+async def usable_or_gone(box: Box) -> bool:
+    """Use what there is; what the dead owner had asked the engine for may still be under way."""
+    try:
+        found = await box.find()
+        if found is not None and not found.is_running:
+            await box.start()
+        return found is None or await box.sh("echo on") == "on"
+    except SandboxError:
+        return False
