@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel
 
 from agentkit import Agent, AgentContext, AgentOptions, RetryPolicy
+from agentkit.errors import PortTimeoutError, SandboxError
 from agentkit.harness import CallEnded, Harness, Limits, Outcome
 from agentkit.prompts import load_prompt
 from agentkit.sandbox import Allowlist, Sandbox, SandboxSpec
@@ -96,6 +97,7 @@ class Settings(Protocol):
     engine: Any
     image: str | None
     hosts: tuple[str, ...]
+    token: str | None
     keep: bool
     watcher: Watcher
 
@@ -104,7 +106,7 @@ class CodingAgent(Agent[Progress]):
     """One task on one repository."""
 
     initial_state = Progress()
-    options = AgentOptions(retry=RetryPolicy(max_attempts=5, max_delay=30), hung_timeout=timedelta(hours=2))
+    options = AgentOptions(retry=RetryPolicy(max_attempts=3, max_delay=30), hung_timeout=timedelta(hours=2))
     deps: Settings
 
     def __init__(self, context: AgentContext) -> None:
@@ -138,6 +140,13 @@ class CodingAgent(Agent[Progress]):
         """Return where the agent is."""
         return self.state
 
+    async def give_up(self) -> None:
+        """Leave nothing running; what is there is kept for the next try."""
+        try:
+            await self.sandbox.stop()
+        except SandboxError as error:
+            self.deps.watcher.detail(f"its sandbox can't be stopped: {error}")
+
     # --- before the break
 
     async def work(self) -> None:
@@ -155,10 +164,10 @@ class CodingAgent(Agent[Progress]):
                     await self._install(project)
             watcher.step("The model works on the task")
             await self._converse("before", f"The task: {order.task}\n\nIt is a {project.kind} project.")
-            page = await self._serve(project)
+            pages = await self._serve(project)
             watcher.step("Saving a snapshot and stopping the sandbox")
             saved = await self.sandbox.snapshot("before the break")
-            result = self.state.result.model_copy(update={"page": [page]})
+            result = self.state.result.model_copy(update={"page": pages})
             await self._note(snapshot=saved.id, result=result)
             watcher.detail(f"snapshot {saved.id}, {saved.size / 1e6:.0f} MB")
         await self.sandbox.stop()
@@ -170,7 +179,7 @@ class CodingAgent(Agent[Progress]):
     async def _clone(self, repository: str) -> None:
         self.deps.watcher.step(f"Cloning {repository}")
         await self.sandbox.files.remove(REPOSITORY)
-        await self.sandbox.git.clone(repository, REPOSITORY)
+        await self.sandbox.git.clone(repository, REPOSITORY, token=self.deps.token)
         found = await self.sandbox.exec("git", "log", "-1", "--format=%h %s", cwd=REPOSITORY, check=True)
         self.deps.watcher.detail(found.stdout.strip())
 
@@ -202,13 +211,13 @@ class CodingAgent(Agent[Progress]):
         else:
             await self.sandbox.ensure_started()
         project = await self._project()
-        page = await self._serve(project)
+        pages = await self._serve(project)
         watcher.step("The model goes on")
         ended = await self._converse(
             "after", "You were away, and are back: the sandbox was stopped and restored. Go on."
         )
         watcher.step("Running the tests a last time")
-        return await self._result(project, ended, page)
+        return await self._result(project, ended, pages)
 
     async def _clear_away(self) -> None:
         if self.deps.keep:
@@ -218,11 +227,10 @@ class CodingAgent(Agent[Progress]):
         for saved in await self.sandbox.snapshots.list():
             await self.sandbox.snapshots.delete(saved.id)
 
-    async def _result(self, project: Project, ended: Outcome, page: str) -> Result:
+    async def _result(self, project: Project, ended: Outcome, pages: list[str]) -> Result:
         await self.sandbox.exec("git", "add", "--intent-to-add", "--all", cwd=REPOSITORY, check=True)
         diff = await self.sandbox.exec("git", "diff", "--no-color", "HEAD", cwd=REPOSITORY, check=True)
-        pages = [*self.state.result.page, page]
-        result = Result(report=ended.text, ended=str(ended), diff=diff.stdout, page=pages)
+        result = Result(report=ended.text, ended=str(ended), diff=diff.stdout, page=[*self.state.result.page, *pages])
         if not project.test:
             return result
         tests = await self.sandbox.exec(
@@ -235,7 +243,9 @@ class CodingAgent(Agent[Progress]):
     async def _project(self) -> Project:
         files = {entry.name for entry in await self.sandbox.files.list(REPOSITORY)}
         telling = {"Procfile", "package.json"} & files
-        contents = {name: await self.sandbox.files.read_text(f"{REPOSITORY}/{name}") for name in telling}
+        contents = {
+            name: (await self.sandbox.files.read(f"{REPOSITORY}/{name}")).decode(errors="replace") for name in telling
+        }
         project = recognise(files, contents)
         self.tools.test_command = project.test
         return project
@@ -254,18 +264,23 @@ class CodingAgent(Agent[Progress]):
         self.deps.watcher.detail(outcome.text or str(outcome))
         return outcome
 
-    async def _serve(self, project: Project) -> str:
-        """Start the development server unless it runs, and return what it answers."""
+    async def _serve(self, project: Project) -> list[str]:
+        """Start the development server unless it runs, and return what it answers; nothing if it can't be started."""
         self.deps.watcher.step("Starting the development server")
         line = f"export PORT={PORT}; {project.serve}"
         known = await self.sandbox.processes.get("dev")
         if known is None or known.info.exit_code is not None:
             known = await self.sandbox.processes.start("dev", "sh", "-c", line, cwd=REPOSITORY)
-        await known.wait_port(PORT, timeout=120)
+        try:
+            await known.wait_port(PORT, timeout=60)
+        except PortTimeoutError as error:
+            self.deps.watcher.detail(f"it can't be started: {error}")
+            await known.kill()
+            return []
         url = await self.sandbox.expose(PORT)
         page = await asyncio.to_thread(_get, url)
         self.deps.watcher.detail(f"{url} answers: {page.splitlines()[0] if page else 'an empty page'}")
-        return page
+        return [page]
 
     @asynccontextmanager
     async def _once(self, step: str) -> AsyncIterator[bool]:

@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from rich.console import Console
 
@@ -25,6 +27,8 @@ from agentkit.schedules.parser import Delayed, parse_schedule
 from examples.coding_agent.agent import CodingAgent, Order, Progress, Watcher, agent_name, host_of
 from examples.coding_agent.progress import ConsoleWatcher, show_outcome
 
+#: Names the variable that holds what a private repository's server wants.
+TOKEN = "CODING_AGENT_TOKEN"
 REPLAY = Path(__file__).with_name("replays") / "broken_by_a_change.toml"
 
 
@@ -36,6 +40,7 @@ class Deps:
     engine: Any
     image: str | None
     hosts: tuple[str, ...]
+    token: str | None
     keep: bool
     watcher: Watcher
 
@@ -62,7 +67,13 @@ async def _run(options: argparse.Namespace, console: Console) -> int:
     watcher = ConsoleWatcher(console)
     hosts = (*host_of(repository), *options.allow)
     deps = Deps(
-        model=model, engine=options.engine, image=options.image, hosts=hosts, keep=options.keep, watcher=watcher
+        model=model,
+        engine=options.engine,
+        image=options.image,
+        hosts=hosts,
+        token=os.environ.get(TOKEN),
+        keep=options.keep,
+        watcher=watcher,
     )
     order = Order(repository=repository, task=options.task, resume_after=resume_after)
     try:
@@ -70,7 +81,8 @@ async def _run(options: argparse.Namespace, console: Console) -> int:
             progress = await _follow(runtime, order, watcher)
             watcher.close()
             if progress.phase != "done":
-                console.print("Given up; the same command tries again.", style="red")
+                console.print("Given up. Its sandbox is stopped and kept: the same command tries again.", style="red")
+                console.print(f"agentkit sandboxes destroy --help tells how to remove it; the store is {options.store}")
                 return 2
             show_outcome(console, progress)
             return 0 if progress.result.tests_passed is not False else 1
@@ -108,16 +120,24 @@ async def _follow(runtime: Runtime, order: Order, watcher: ConsoleWatcher) -> Pr
     if progress.phase != "done":
         [failure] = await agent.history(1)
         watcher.detail((failure.error or failure.outcome).strip().splitlines()[-1])
+        await agent.give_up()
     return progress
 
 
 def _repository(given: str) -> str:
-    """Return a URL as it is, and a path made absolute."""
-    if "://" in given:
+    """Return a URL as it is, and a path made absolute.
+
+    Raises:
+        ConfigurationError: It is neither the URL nor the directory of a repository.
+    """
+    url = urlsplit(given)
+    if "@" in url.netloc:
+        raise ConfigurationError(f"--repo is stored and shown, so it must hold no user or token; give it in ${TOKEN}")
+    if url.scheme in ("http", "https"):
         return given
     path = Path(given).expanduser().resolve()
-    if not path.is_dir():
-        raise ConfigurationError(f"--repo takes an https:// URL or a directory, and {given!r} is neither")
+    if not (path / ".git").exists() and not (path / "HEAD").is_file():
+        raise ConfigurationError(f"--repo takes an https:// URL or a git repository's directory; {given!r} is neither")
     return str(path)
 
 

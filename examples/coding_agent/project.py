@@ -61,7 +61,7 @@ def _python(files: Collection[str], contents: dict[str, str]) -> Project:
 
 
 def _node(files: Collection[str], contents: dict[str, str]) -> Project:
-    scripts = json.loads(contents.get("package.json", "{}")).get("scripts", {})
+    scripts = _scripts(contents.get("package.json", ""))
     script = next((name for name in ("dev", "start") if name in scripts), None)
     install = "npm ci" if "package-lock.json" in files else "npm install"
     return Project(
@@ -70,6 +70,16 @@ def _node(files: Collection[str], contents: dict[str, str]) -> Project:
         test="npm test --silent" if "test" in scripts else "",
         serve=_served(contents) or (f"npm run {shlex.quote(script)}" if script else _STATIC),
     )
+
+
+def _scripts(text: str) -> dict[str, object]:
+    """Return the scripts of a package.json; none of one that can't be read."""
+    try:
+        told = json.loads(text)
+    except ValueError:
+        return {}
+    scripts = told.get("scripts") if isinstance(told, dict) else None
+    return scripts if isinstance(scripts, dict) else {}
 
 
 def _served(contents: dict[str, str]) -> str:

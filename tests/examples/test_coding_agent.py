@@ -48,6 +48,7 @@ def settings(engine: SandboxEngine, notes: Notes, *, keep: bool = False) -> Deps
         engine=engine,
         image=CANDIDATES[engine.name].image,
         hosts=(),
+        token=None,
         keep=keep,
         watcher=notes,
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from examples.coding_agent import main
 from examples.coding_agent.agent import agent_name, host_of
 from examples.coding_agent.project import recognise
 from examples.coding_agent.sample import LOST_CENT, Bug, make_sample
@@ -43,6 +44,8 @@ LOST_ZEROS = Bug(
             "npm run dev",
         ),
         (["package.json"], {"package.json": "{}"}, "Node.js", "npm install", "", "http.server"),
+        (["package.json"], {"package.json": '{"scripts": brok'}, "Node.js", "npm install", "", "http.server"),
+        (["package.json"], {"package.json": '["x"]'}, "Node.js", "npm install", "", "http.server"),
     ],
 )
 def test_projects_are_recognised(
@@ -86,6 +89,30 @@ def test_only_the_repositorys_own_host_is_let_in(repository: str, hosts: tuple[s
 def test_same_order_finds_the_same_agent() -> None:
     """The name is made of repository and task, and of nothing else."""
     assert agent_name("/a/bills/", "mend") == agent_name("/a/bills", "mend") != agent_name("/a/bills", "paint")
+
+
+@pytest.mark.parametrize(
+    ("repository", "told"),
+    [
+        ("https://me:secret@code.example/a", "CODING_AGENT_TOKEN"),
+        ("ftp://code.example/a", "is neither"),
+        (".", "is neither"),
+        ("/no/such/place", "is neither"),
+    ],
+)
+def test_what_is_no_repository_is_refused_at_once(
+    repository: str, told: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before anything is started, in a line, and without the token."""
+    monkeypatch.chdir(tmp_path)
+
+    status = main.main(["--repo", repository, "--task", "mend"])
+
+    printed = capsys.readouterr()
+    assert status == 2
+    assert told in " ".join(printed.err.split())
+    assert "secret" not in printed.out + printed.err
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("path", ["../outside", "/etc/passwd", "a/../../b"])
