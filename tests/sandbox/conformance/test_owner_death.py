@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -83,7 +84,7 @@ async def test_owner_killed_at_any_moment_leaves_nothing_that_is_not_found(boxes
         await asyncio.to_thread(kill, process)
 
         box = owned(boxes)
-        await eventually(lambda box=box: usable_or_gone(box))
+        await eventually(partial(usable_or_gone, box))
         for image in await boxes.saved():
             restored = await boxes.restore(image.id, f"of {image.id}")
             assert await restored.sh("echo on") == "on"
