@@ -120,9 +120,14 @@ class WayIn:
             if self._entry is not None and self._entry.guest.is_open:
                 return self._entry.guest
             found = await self.look()
-            if found is None or not found.is_running:
-                raise await self.not_running()
-            return await self.enter(found)
+            if found is not None and found.is_running:
+                try:
+                    return await self.enter(found)
+                except (SandboxStoppedError, SandboxConnectionError):
+                    found = await self.look()
+                    if found is not None and found.is_running:
+                        raise
+            raise await self.not_running()
 
     async def not_running(self) -> SandboxStoppedError:
         """Return the error that says why the sandbox doesn't run."""

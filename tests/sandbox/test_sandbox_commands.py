@@ -305,6 +305,26 @@ async def test_broken_way_in_is_opened_anew(
     assert result.ok
 
 
+async def test_sandbox_that_ends_while_it_is_entered_says_why(
+    runtime: ManualRuntime, coder: Coder, memory_engine: InMemoryEngine
+) -> None:
+    """Not as a broken connection."""
+    enter, name = memory_engine.enter, (await memory_engine.instances())[0].name
+
+    async def die(*_: Any) -> Any:
+        memory_engine.kill(name)
+        message = "the channel broke"
+        raise SandboxConnectionError(message)
+
+    memory_engine.disconnect(name)
+    memory_engine.enter = die  # type: ignore[assignment, method-assign]  # this engine is the test's own
+    with pytest.raises(SandboxStoppedError) as stopped:
+        await coder.use(lambda sandbox: sandbox.exec("true"))
+    memory_engine.enter = enter  # type: ignore[method-assign]  # see above
+
+    assert stopped.value.reason == "killed"
+
+
 async def test_silent_way_in_is_given_up(runtime: ManualRuntime, coder: Coder, memory_engine: InMemoryEngine) -> None:
     """Report 6: where not even the end of the timeout is heard of, ``exec`` ends 30 s later; the next call works."""
 
