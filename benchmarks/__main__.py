@@ -26,6 +26,7 @@ from benchmarks.measures import (
     parser,
     peers,
     pending,
+    sandbox,
     startup,
 )
 from benchmarks.report import Report, markdown
@@ -44,6 +45,7 @@ MEASURES: dict[str, Measure] = {
     "startup": startup.measure,
     "parser": parser.measure,
     "harness": harness.measure,
+    "sandbox": sandbox.measure,
     "peers": peers.measure,
 }
 #: Left out of a quick run, unless named.

@@ -26,6 +26,7 @@ class Scale:
         startups: Pairs of processes started.
         parser_passes: Times each request is read.
         harness_steps: Steps of one run of a harness.
+        sandbox_commands: Commands run one after another by each library.
         peer_jobs: Due jobs dispatched by each peer.
     """
 
@@ -46,6 +47,7 @@ class Scale:
     startups: int = 20
     parser_passes: int = 20
     harness_steps: int = 400
+    sandbox_commands: int = 100
     peer_jobs: int = 200
 
 
@@ -66,6 +68,7 @@ QUICK = Scale(
     startups=8,
     parser_passes=5,
     harness_steps=200,
+    sandbox_commands=40,
     peer_jobs=100,
 )
 TINY = Scale(
@@ -86,5 +89,6 @@ TINY = Scale(
     startups=1,
     parser_passes=1,
     harness_steps=8,
+    sandbox_commands=2,
     peer_jobs=4,
 )

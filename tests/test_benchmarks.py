@@ -51,6 +51,17 @@ def test_steps_of_a_harness_are_measured() -> None:
     assert len(report.rows) == TINY.repeat == len(report.raw["p50_ms"])
 
 
+@pytest.mark.docker
+def test_sandboxes_are_compared_with_the_bare_engine() -> None:
+    """One promise, and a table in which each figure of another has its ratio."""
+    report = run(["sandbox"], TINY)["sandbox"]
+
+    assert len(report.rows) == 1
+    [table] = report.tables
+    assert {line[0] for line in table.lines} == set(report.raw)
+    assert all(("×" in line[3]) == (line[1] != "agentkit") for line in table.lines)
+
+
 @needs_psutil
 @pytest.mark.parametrize("name", sorted(NEEDS_PSUTIL))
 def test_memory_is_measured(name: str) -> None:
