@@ -225,13 +225,14 @@ async def test_full_process_table_is_an_error_of_its_own() -> None:
 # --- the end of a command and its tree
 
 # Each member is there before the script goes on: a child in the session, one that left it, one whose parent has
-# ended, and one that ignores requests to end.
+# ended, one of which both is true, and one that ignores requests to end.
 TREE = """
 sleep 600 & echo $! >pids
 setsid sh -c 'echo $$ >>pids; exec sleep 601' &
 (sh -c 'sleep 602 & echo $! >>pids') &
+(setsid sh -c 'echo $$ >>pids; exec sleep 605' &)
 sh -c 'trap "" TERM; echo $$ >>pids; while :; do sleep 603; done' &
-while [ "$(wc -l <pids)" -lt 4 ]; do sleep 0.01; done
+while [ "$(wc -l <pids)" -lt 5 ]; do sleep 0.01; done
 echo ready
 sleep 604
 """
@@ -248,15 +249,20 @@ def living(pids: list[int]) -> list[int]:
     return [pid for pid in pids if pid in alive]
 
 
+def children(pid: int) -> list[int]:
+    """Return the children of a process."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 async def test_time_limit_ends_the_whole_tree(place: Place, guest: RunnerGuest) -> None:
     """Nothing is left, whatever session or parent it has; what was printed so far comes back."""
     task = asyncio.create_task(run(guest, place.command("sh", "-c", TREE, timeout=timedelta(seconds=2))))
-    await eventually(lambda: (place.root / "pids").exists() and len(tree_of(place)) == 4)
+    await eventually(lambda: (place.root / "pids").exists() and len(tree_of(place)) == 5)
     began = living(tree_of(place))
 
     result = await task
 
-    assert len(began) == 4
+    assert len(began) == 5
     assert living(tree_of(place)) == []
     assert processes_with(str(place.root)) == []
     assert result.exit.timed_out
@@ -279,6 +285,24 @@ async def test_time_limit_catches_what_wipes_its_environment(place: Place, guest
     assert living(tree_of(place)) == []
 
 
+async def test_time_limit_catches_the_children_of_its_children(place: Place, guest: RunnerGuest) -> None:
+    """One that wiped its environment and left the session is found by its parent, whatever else runs meanwhile."""
+    script = "env -i setsid sh -c 'echo $$ >pids; sleep 600; true' & sleep 600"
+    other = asyncio.create_task(run(guest, place.command("sleep", "600")))
+    task = asyncio.create_task(run(guest, place.command("sh", "-c", script, timeout=timedelta(seconds=1))))
+    await eventually(lambda: (place.root / "pids").exists() and tree_of(place) and children(tree_of(place)[0]))
+    members = [*tree_of(place), *children(tree_of(place)[0])]
+
+    result = await task
+
+    assert result.exit.timed_out
+    assert len(members) == 2
+    assert living(members) == []
+    assert not other.done()
+    other.cancel()
+    await asyncio.wait([other])
+
+
 async def test_closing_the_generator_ends_the_tree(place: Place, guest: RunnerGuest) -> None:
     """When ``aclose`` returns, nothing of it is left."""
     async with aclosing(guest.run(place.command("sh", "-c", TREE))) as outputs:
@@ -286,21 +310,21 @@ async def test_closing_the_generator_ends_the_tree(place: Place, guest: RunnerGu
         began = living(tree_of(place))
 
     assert isinstance(first, Stdout)
-    assert len(began) == 4
+    assert len(began) == 5
     assert living(tree_of(place)) == []
 
 
 async def test_cancelled_caller_ends_the_tree(place: Place, guest: RunnerGuest) -> None:
     """A task that is cancelled takes its command with it."""
     task = asyncio.create_task(run(guest, place.command("sh", "-c", TREE)))
-    await eventually(lambda: (place.root / "pids").exists() and len(tree_of(place)) == 4)
+    await eventually(lambda: (place.root / "pids").exists() and len(tree_of(place)) == 5)
     began = living(tree_of(place))
 
     task.cancel()
     await asyncio.wait([task])
 
     assert task.cancelled()
-    assert len(began) == 4
+    assert len(began) == 5
     await eventually(lambda: living(tree_of(place)) == [])
 
 
@@ -308,14 +332,14 @@ async def test_death_of_the_owner_ends_foreground_commands(place: Place) -> None
     """The end of the channel is enough: nobody asks for anything."""
     guest = await place.open()
     task = asyncio.create_task(run(guest, place.command("sh", "-c", TREE)))
-    await eventually(lambda: (place.root / "pids").exists() and len(tree_of(place)) == 4)
+    await eventually(lambda: (place.root / "pids").exists() and len(tree_of(place)) == 5)
     began = living(tree_of(place))
 
     await guest.close()
 
     with pytest.raises(SandboxConnectionError):
         await task
-    assert len(began) == 4
+    assert len(began) == 5
     assert living(tree_of(place)) == []
 
 

@@ -407,8 +407,8 @@ async def test_pack_of_what_is_missing(place: Place, guest: RunnerGuest) -> None
     [
         ([(member("../out"), b"x")], "leads out"),
         ([(member("a/../../out"), b"x")], "leads out"),
-        ([(member("/tmp/out"), b"x")], "leads out"),
-        ([(member("link", tarfile.SYMTYPE, linkname="/tmp"), b""), (member("link/out"), b"x")], "below the link"),
+        ([(member("PLACE/out"), b"x")], "leads out"),
+        ([(member("link", tarfile.SYMTYPE, linkname=".."), b""), (member("link/out"), b"x")], "below the link"),
         ([(member("link", tarfile.LNKTYPE, linkname="../run/lease"), b"")], "leads out"),
         ([(member("null", tarfile.CHRTYPE, devmajor=1, devminor=3), b"")], "neither file"),
         ([(member("pipe", tarfile.FIFOTYPE), b"")], "neither file"),
@@ -418,11 +418,13 @@ async def test_archive_cannot_lead_out(
     place: Place, guest: RunnerGuest, members: list[tuple[tarfile.TarInfo, bytes]], reason: str
 ) -> None:
     """Whatever its members say, nothing is made anywhere else."""
+    for information, _ in members:
+        information.name = information.name.replace("PLACE", str(place.root))
+
     with pytest.raises(SandboxError, match=reason):
         await guest.unpack(str(place.root / "target"), content(archive(*members)))
 
     assert not (place.root / "out").exists()
-    assert not Path("/tmp/out").exists()
     assert not (place.root / "target/null").exists()
 
 

@@ -31,14 +31,18 @@ def refused_file(error: OSError, path: str) -> RefusedError:
 
 
 class Channel:
-    """Standard input and output of the runner, non-blocking."""
+    """Standard input and output of the runner, non-blocking.
+
+    Attributes:
+        queued: Bytes that the owner hasn't taken.
+    """
 
     def __init__(self, loop: Loop, incoming: int, outgoing: int) -> None:
         self._loop = loop
         self._incoming = incoming
         self._outgoing = outgoing
         self._queue: deque[bytes] = deque()
-        self._queued = 0
+        self.queued = 0
         self._has_output = Event(loop)
         self._sent = Event(loop)
         self._has_room = Event(loop)
@@ -53,19 +57,21 @@ class Channel:
     def send_bytes(self, data: bytes) -> None:
         """Queue bytes."""
         self._queue.append(data)
-        self._queued += len(data)
+        self.queued += len(data)
         self._has_output.set()
-        if self._queued > QUEUE:
+        if self.queued > QUEUE:
             self._has_room.clear()
 
     async def flushed(self, until: float) -> None:
         """Wait until the owner has taken all, or until a moment."""
-        while self._queued and await self._sent.wait(until):
+        while self.queued and await self._sent.wait(until):
             self._sent.clear()
 
     async def room(self) -> None:
         """Wait until the owner has taken enough of what is queued."""
-        await self._has_room.wait()
+        # Another, woken at the same time, may have filled it again.
+        while not self._has_room.is_set:
+            await self._has_room.wait()
 
     async def read(self) -> bytes:
         """Return what came next, or nothing at the end."""
@@ -92,9 +98,9 @@ class Channel:
                     await self._loop.writable(self._outgoing)
                 except OSError:
                     return
-            self._queued -= len(data)
+            self.queued -= len(data)
             self._sent.set()
-            if self._queued <= QUEUE:
+            if self.queued <= QUEUE:
                 self._has_room.set()
             if not self._queue:
                 self._has_output.clear()

@@ -152,7 +152,8 @@ def _run_apart(
 def _leave_parent(kept: set[int]) -> None:
     """Let go, in a forked process, of what belongs to the runner: its descriptors, signals and session."""
     signal.set_wakeup_fd(-1)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    for number in (signal.SIGCHLD, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)
     os.setsid()
     for name in os.listdir("/proc/self/fd"):
         descriptor = int(name)
