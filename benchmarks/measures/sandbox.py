@@ -9,6 +9,7 @@ import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from benchmarks.report import Report, Table, below
 
 _MILLISECONDS = 5.0
 _IMAGE = os.environ.get("AGENTKIT_SANDBOX_IMAGE", "agentkit-test")
+_TAGS = "agentkit-benchmark"
 _IDLE = ["sleep", "600"]
 
 
@@ -133,7 +135,7 @@ async def _lives(runtime: Runtime, count: int) -> dict[str, dict[str, list[float
         await asyncio.to_thread(container.exec_run, ["sh", "-c", write])
         tag = uuid.uuid4().hex
         ours = await _awaited(box.snapshot("one"))
-        note("snapshot", ours, await asyncio.to_thread(_spent, lambda: container.commit("agentkit-benchmark", tag)))
+        note("snapshot", ours, await asyncio.to_thread(_spent, partial(container.commit, _TAGS, tag)))
         began = time.perf_counter()
         await box.stop()
         await box.ensure_started()
@@ -145,7 +147,7 @@ async def _lives(runtime: Runtime, count: int) -> dict[str, dict[str, list[float
         await asyncio.to_thread(container.exec_run, ["true"])
         note("stop and start", ours, time.perf_counter() - began)
         await asyncio.to_thread(container.remove, force=True)
-        await asyncio.to_thread(client.images.remove, f"agentkit-benchmark:{tag}")
+        await asyncio.to_thread(client.images.remove, f"{_TAGS}:{tag}")
         await asyncio.to_thread(client.close)
         await box.destroy()
         for saved in await box.snapshots.list():
