@@ -21,6 +21,7 @@ from agentkit.sandbox.runner_call import LinkCall
 from agentkit.sandbox.runner_link import Patience, RunnerLink
 from agentkit.sandbox.runner_ports import Served, connect
 from agentkit.sandbox.runner_replies import (
+    MOST_ENTRIES,
     Reply,
     exit_code,
     exit_of,
@@ -36,8 +37,6 @@ logger = logging.getLogger(__name__)
 
 #: What an engine opens a channel to.
 RUNNER = runner_command()
-#: Directories with more entries than this are walked, not listed.
-_MOST_ENTRIES = 200_000
 #: How long a runner may take until it says that it is there, in seconds; Python starts slowly on a busy machine.
 _START = 60.0
 
@@ -210,8 +209,8 @@ class RunnerGuest:
         async with contextlib.aclosing(self._listed("entries", path)) as entries:
             async for entry in entries:
                 found.append(entry)
-                if len(found) > _MOST_ENTRIES:
-                    raise SandboxError(f"{path} holds more than {_MOST_ENTRIES:,} entries")
+                if len(found) > MOST_ENTRIES:
+                    raise SandboxError(f"{path} holds more than {MOST_ENTRIES:,} entries")
         return found
 
     async def walk(self, path: str) -> AsyncGenerator[FileInfo, None]:

@@ -20,6 +20,8 @@ from agentkit.sandbox.guest import FileInfo, ProcessInfo
 
 Reply = dict[str, object]
 
+#: Directories with more entries than this are walked, not listed.
+MOST_ENTRIES = 200_000
 _LONGEST = timedelta(days=36_500).total_seconds()
 
 

@@ -5,17 +5,20 @@ from __future__ import annotations
 import asyncio
 import codecs
 import contextlib
+import re
 from collections.abc import AsyncIterator
 from datetime import timedelta
 
 from agentkit.errors import SandboxConnectionError
 from agentkit.sandbox.command import Command, Exit, Output, Stderr, Stdout
+from agentkit.sandbox.runner_replies import unreadable
 from agentkit.sandbox.shell_scripts import RunningScript
 
 #: How long after a command's end, in seconds, something that it left in the background may still print.
 _LINGER = 0.5
 #: So much later than its time limit, in seconds, a command has ended, or the connection counts as dead.
 _OVERDUE = 15.0
+_EXIT = re.compile(r"exit (\d{1,3}),(late)?,(memory)?", re.ASCII)
 
 
 async def feed(script: RunningScript, stdin: bytes) -> None:
@@ -53,13 +56,14 @@ async def outputs(script: RunningScript, command: Command, begun_at: float) -> A
     for stream, decoder in decoders.items():
         if rest := decoder.decode(b"", final=True):
             yield _piece(stream, b"", rest)
-    code, late, memory = script.told[-1].removeprefix("exit ").split(",")
-    yield Exit(
-        exit_code=int(code),
-        timed_out=bool(late),
-        out_of_memory=bool(memory),
-        duration=timedelta(seconds=(ended_at or loop.time()) - begun_at),
-    )
+    yield _exit(script.told[-1], timedelta(seconds=(ended_at or loop.time()) - begun_at))
+
+
+def _exit(told: str, duration: timedelta) -> Exit:
+    found = _EXIT.fullmatch(told)
+    if found is None:
+        raise unreadable()
+    return Exit(exit_code=int(found[1]), timed_out=bool(found[2]), out_of_memory=bool(found[3]), duration=duration)
 
 
 async def _next(

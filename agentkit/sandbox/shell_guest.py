@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import logging
 import math
+import re
 import secrets
 import stat
 from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping
@@ -21,11 +22,14 @@ from agentkit.sandbox.channel import OpenOneOff
 from agentkit.sandbox.command import Command, Output
 from agentkit.sandbox.guest import Connection, FileInfo, FileType, ProcessInfo, ProcessPlan
 from agentkit.sandbox.runner_bundle import RunnerSettings
+from agentkit.sandbox.runner_replies import MOST_ENTRIES, unreadable
 from agentkit.sandbox.shell_commands import feed, outputs
 from agentkit.sandbox.shell_scripts import RunningScript, Scripts
 
 logger = logging.getLogger(__name__)
 
+_FACTS = re.compile(rb"([0-9a-f]{1,8}) (\d{1,19}) (-?\d{1,12})")
+_LONGEST_FIELD = 1 << 20
 #: How long whoever cancelled a command waits until its tree has ended, in seconds.
 _CANCEL = 10.0
 
@@ -132,7 +136,12 @@ class ShellGuest:
 
     async def entries(self, path: str) -> list[FileInfo]:
         """See ``Guest``; times are whole seconds."""
-        found = [entry async for entry in self._described("entries", path)]
+        found: list[FileInfo] = []
+        async with contextlib.aclosing(self._described("entries", path)) as entries:
+            async for entry in entries:
+                found.append(entry)
+                if len(found) > MOST_ENTRIES:
+                    raise SandboxError(f"{path} holds more than {MOST_ENTRIES:,} entries")
         return sorted(found, key=lambda entry: entry.path)
 
     async def walk(self, path: str) -> AsyncGenerator[FileInfo, None]:
@@ -153,7 +162,7 @@ class ShellGuest:
             )
             while len(parts) > 3:
                 facts, name, target, *parts = parts
-                yield _file_info(facts.decode(), _decode(name), _decode(target))
+                yield _file_info(facts, _decode(name), _decode(target))
 
     async def mkdir(self, path: str) -> None:
         """See ``Guest``."""
@@ -206,7 +215,10 @@ class ShellGuest:
         error = script.error(plan.cwd, plan.argv[0])
         if error is not None:
             raise script.error(plan.name) or error if "error EXISTS" in script.told else error
-        return next(info for info in _process_infos(output) if info.name == plan.name)
+        for info in _process_infos(output):
+            if info.name == plan.name:
+                return info
+        raise unreadable()
 
     async def processes(self) -> list[ProcessInfo]:
         """See ``Guest``."""
@@ -217,9 +229,11 @@ class ShellGuest:
         """See ``Guest``; 255 if something has killed whatever was to write the exit code down."""
         while True:
             told = await self._about_processes("wait", _key(name), name=name)
-            code = next(word.removeprefix("ended ") for word in told if word.startswith("ended "))
-            if code != "running":
+            code = next((word.removeprefix("ended ") for word in told if word.startswith("ended ")), "")
+            if re.fullmatch(r"[0-9]{1,3}", code):
                 return int(code)
+            if code != "running":
+                raise unreadable()
 
     async def kill_process(self, name: str, *, grace: timedelta) -> bool:
         """See ``Guest``."""
@@ -290,8 +304,11 @@ def _decode(name: bytes) -> str:
     return name.decode("utf-8", "surrogateescape")
 
 
-def _file_info(facts: str, path: str, target: str) -> FileInfo:
-    mode, size, seconds = facts.split()
+def _file_info(facts: bytes, path: str, target: str) -> FileInfo:
+    found = _FACTS.fullmatch(facts)
+    if found is None:
+        raise unreadable()
+    mode, size, seconds = found.groups()
     bits = int(mode, 16)
     return FileInfo(
         path=path,
@@ -315,12 +332,16 @@ def _process_infos(output: bytes) -> list[ProcessInfo]:
     """Return the processes of a listing: five fields each, the last of which says how many words follow."""
     found = []
     fields = output.split(b"\0")
-    while len(fields) > 5:
-        name, pid, code, log, count = (_decode(field) for field in fields[:5])
-        end = 5 + int(count)
-        argv = tuple(_decode(word) for word in fields[5:end])
-        found.append(ProcessInfo(name=name, argv=argv, pid=int(pid), exit_code=int(code) if code else None, log=log))
-        del fields[:end]
+    try:
+        while len(fields) > 5:
+            name, pid, code, log, count = (_decode(field) for field in fields[:5])
+            end = 5 + int(count)
+            argv = tuple(_decode(word) for word in fields[5:end])
+            exit_code = int(code) if code else None
+            found.append(ProcessInfo(name=name, argv=argv, pid=int(pid), exit_code=exit_code, log=log))
+            del fields[: max(end, 5)]
+    except ValueError:
+        raise unreadable() from None
     return found
 
 

@@ -21,10 +21,15 @@ from agentkit.errors import (
     SandboxFileError,
 )
 from agentkit.sandbox.channel import OneOff, OpenOneOff
+from agentkit.sandbox.runner_replies import unreadable
 
 _INSIDE = Path(__file__).with_name("inside")
 
 Script = Literal["run", "files", "processes"]
+
+#: A script tells no more words than this, and none that is longer.
+_MOST_TOLD = 16
+_LONGEST_TOLD = 4096
 
 
 @cache
@@ -63,6 +68,11 @@ class Told:
         clean, self._held = clean + self._held[:cut], self._held[cut:]
         return clean, told
 
+    @property
+    def held(self) -> int:
+        """How many bytes are held back."""
+        return len(self._held)
+
     def rest(self) -> bytes:
         """Return what was held back."""
         held, self._held = self._held, b""
@@ -96,6 +106,9 @@ class RunningScript:
         if stream == 2:
             data, told = self._filter.feed(data)
             self.told += told
+            if len(self.told) > _MOST_TOLD or self._filter.held > _LONGEST_TOLD:
+                # Not the script's: whatever has its user's rights inside can write to its pipes.
+                raise unreadable()
         return stream, data
 
     async def output(self) -> AsyncIterator[bytes]:
@@ -109,7 +122,7 @@ class RunningScript:
             stream, data = piece
             if stream == 1 and data:
                 yield data
-            said += data[:500]
+            said = (said + data[-500:])[-500:]
         await self.check(said)
 
     async def check(self, said: bytes = b"") -> None:

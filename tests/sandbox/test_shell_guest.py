@@ -31,7 +31,7 @@ from agentkit.errors import (
     SandboxPermissionError,
     UnsupportedByEngineError,
 )
-from agentkit.sandbox.command import Stdout
+from agentkit.sandbox.command import Command, Stdout
 from agentkit.sandbox.guest import ProcessPlan
 from agentkit.sandbox.runner_bundle import RunnerSettings
 from agentkit.sandbox.shell_guest import ShellGuest
@@ -339,6 +339,61 @@ def test_told_words_are_taken_out_wherever_they_are_cut() -> None:
 
         assert words == ["begun", "exit 0,,"]
         assert clean + told.rest() == b"a\x01agentkit:other:x\nb\x01agen\xc3\xa9end\x01"
+
+
+class ForgedOneOff:
+    """A program in whose place something else speaks."""
+
+    def __init__(self, script_id: str, said: bytes) -> None:
+        self._pieces: list[tuple[Literal[1, 2], bytes]] = [
+            (2, b"\x01agentkit:" + script_id.encode() + b":begun\n"),
+            (1, b"x\0" * 6),
+            (2, said.replace(b"ID", script_id.encode())),
+        ]
+
+    async def read(self) -> tuple[Literal[1, 2], bytes] | None:
+        return self._pieces.pop(0) if self._pieces else None
+
+    async def write(self, data: bytes) -> None:
+        pass
+
+    async def end(self) -> None:
+        pass
+
+    async def exit_code(self) -> int:
+        return 0
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"\x01agentkit:ID:exit x,,\n",
+        b"\x01agentkit:ID:exit 0\n",
+        b"\x01agentkit:ID:ended soon\n\x01agentkit:ID:done\n",
+        b"\x01agentkit:ID:done\n",
+        b"\x01agentkit:ID:more\n" * 1000,
+        b"\x01agentkit:ID:" + b"x" * 10_000,
+    ],
+)
+@pytest.mark.parametrize("call", ["run", "processes", "wait_process", "stat"])
+async def test_what_is_told_is_not_taken_on_trust(said: bytes, call: str) -> None:
+    """Code inside may speak in a script's place; what can't be read is a broken connection, and nothing else."""
+
+    async def forge(argv: Sequence[str], *, env: Mapping[str, str], user: str | None = None) -> ForgedOneOff:
+        return ForgedOneOff(argv[4], said)
+
+    guest = ShellGuest(forge, RunnerSettings())
+
+    async def ask() -> Any:
+        if call == "run":
+            return [piece async for piece in guest.run(Command(argv=("true",), cwd="/"))]
+        return await getattr(guest, call)(*(() if call == "processes" else ("/x",)))
+
+    with pytest.raises(SandboxConnectionError):
+        await ask()
 
 
 # --- files
