@@ -11,7 +11,8 @@ from pathlib import Path
 
 from mcp.server import MCPServer
 
-JOURNAL = Path(sys.argv[1])
+# The last word, so that whoever looks for examples in all modules can import this one.
+JOURNAL = Path(sys.argv[-1])
 server = MCPServer("notes", log_level="CRITICAL")
 
 
