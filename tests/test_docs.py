@@ -5,6 +5,7 @@ A block after ``<!-- not run: reason -->`` is left out; one after ``<!-- needs d
 
 from __future__ import annotations
 
+import asyncio
 import re
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from types import ModuleType
 
 import pytest
 
+from agentkit.sandbox.engines import close_engines
 from tests.sandbox.engines import CANDIDATES, absence
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -45,9 +47,11 @@ def test_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     has_docker = absence("docker") is None
     monkeypatch.setenv("AGENTKIT_SANDBOX_IMAGE", CANDIDATES["docker"].image)
 
-    exec(
-        compile(program(page.read_text(), has_docker=has_docker), str(page), "exec", dont_inherit=True), module.__dict__
-    )
+    code = compile(program(page.read_text(), has_docker=has_docker), str(page), "exec", dont_inherit=True)
+    try:
+        exec(code, module.__dict__)
+    finally:
+        asyncio.run(close_engines())
 
 
 def test_blocks_are_left_out_as_marked() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from agentkit import Agent
 from agentkit.cli import main
+from agentkit.sandbox.engines import close_engines
 from agentkit.testing import ManualRuntime
 
 
@@ -27,7 +29,8 @@ async def store(tmp_path: Path) -> str:
 
 @pytest.fixture
 def no_docker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let Docker be looked for where it isn't."""
+    """Let Docker be looked for where it isn't, also if another test has found it already."""
+    asyncio.run(close_engines())
     monkeypatch.setenv("DOCKER_HOST", f"unix://{tmp_path}/none.sock")
 
 
