@@ -5,23 +5,27 @@
     agentkit sandboxes destroy CLASS/NAME       as sandbox.destroy() does
     agentkit sandboxes clean-up [--dry-run]     remove what belongs to agents that are no more
 
-Only what a label says is this store's is touched. While a process serves the store, its own program stops its
+Only what a label says is this store's is touched. An engine that can't be asked is named on standard error, and then
+clean-up ends with 1; --engine says which one is meant. While a process serves the store, its own program stops its
 sandboxes; --force stops or removes a container behind its back.
 """
 
 from __future__ import annotations
 
 import asyncio
+import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
+from agentkit.cli.entry import FAILED
 from agentkit.cli.names import known_agent
 from agentkit.cli.output import fail, print_json, print_table
 from agentkit.cli.store_option import add_json, add_store, view
 from agentkit.errors import AgentError, EngineUnavailableError, StoreInUseError
+from agentkit.plain_text import one_line
 from agentkit.store.store import AgentId
 
 if TYPE_CHECKING:
@@ -89,7 +93,9 @@ async def _run(options: Namespace) -> int:
     with view(options.store) as viewer:
         store = viewer.store_id()
         agent = known_agent(options.agent, viewer)
-    engines = await _engines(options.engine)
+    engines, absent = await _engines(options.engine)
+    if absent:
+        print(f"agentkit: not asked: {one_line('; '.join(absent))}", file=sys.stderr)
     try:
         lines = [line for engine in engines for line in await _lines(engine, store)]
         # Read after what the engines have: an agent is in the store before it has a sandbox.
@@ -99,7 +105,8 @@ async def _run(options: Namespace) -> int:
             case "list":
                 return _list([line for line in lines if agent is None or line.agent == str(agent)], options)
             case "clean-up":
-                return await _clean_up([line for line in lines if line.agent not in agents], engines, options)
+                code = await _clean_up([line for line in lines if line.agent not in agents], engines, options)
+                return FAILED if absent else code
             case _:
                 assert agent is not None
                 return await _change(agent, lines, engines, options)
@@ -109,8 +116,8 @@ async def _run(options: Namespace) -> int:
         await close_engines()
 
 
-async def _engines(wanted: str | None) -> list[SandboxEngine]:
-    """Return the engines that work.
+async def _engines(wanted: str | None) -> tuple[list[SandboxEngine], list[str]]:
+    """Return the engines that work, and why others don't.
 
     Raises:
         EngineUnavailableError: None does, or not the one that is wanted.
@@ -129,7 +136,7 @@ async def _engines(wanted: str | None) -> list[SandboxEngine]:
                 mends += error.mends
     if not found:
         raise EngineUnavailableError(tried, mends)
-    return found
+    return found, tried
 
 
 async def _lines(engine: SandboxEngine, store: str) -> list[Line]:

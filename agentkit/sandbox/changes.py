@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from agentkit.clock import duration_of
 from agentkit.errors import (
+    ConfigurationError,
     NameInUseError,
     SandboxBusyError,
     SandboxError,
@@ -38,6 +39,7 @@ GRACE = timedelta(seconds=10)
 SLACK = timedelta(seconds=30)
 _AUTOSAVE = "autosave"
 _ATTEMPTS = 3
+_LONGEST_NAME = 200
 
 
 class Changes:
@@ -266,6 +268,7 @@ class Changes:
 
     async def snapshot(self, name: str | None) -> Snapshot:
         """Save its files; see ``Sandbox.snapshot``."""
+        _check_name(name)
         async with self._keeper.lock:
             found = await self._way.look()
             if found is None:
@@ -314,6 +317,15 @@ class Changes:
             if found is not None and found.is_running:
                 await (await self._way.enter(found)).set_inactivity(timeout)
                 await self._look_after(is_running=True)
+
+
+def _check_name(name: object) -> None:
+    is_good = isinstance(name, str) and 0 < len(name) <= _LONGEST_NAME and name.isprintable()
+    if name is not None and not is_good:
+        shown = f"{str(name)[:40]!r}… ({len(name)} letters)" if isinstance(name, str) and len(name) > 40 else repr(name)
+        raise ConfigurationError(
+            f"a snapshot is named by a printable text of 1 to {_LONGEST_NAME} letters, got {shown}"
+        )
 
 
 def _is_alike(found: Instance, plan: InstancePlan) -> bool:

@@ -78,7 +78,9 @@ def look(record: Record, found: Instance | None, *, now: datetime, age: timedelt
     """
     if found is None:
         return _gone(record, now)
-    if record.intent == "destroy" or (not found.is_running and found.stopped_at is None):
+    was_never_started = not found.is_running and found.stopped_at is None
+    # One that the record knows nothing of was left behind by an earlier agent of this name: its files are not ours.
+    if record.intent == "destroy" or record.instance is None or was_never_started:
         return Look(record=record, must_go=True)
     if found.id != record.instance:
         record = replace(record, instance=found.id, told=None, is_running=True, intent=None, runs=record.runs + 1)

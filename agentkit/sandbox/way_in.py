@@ -24,11 +24,12 @@ from agentkit.errors import (
 )
 from agentkit.events import SANDBOX
 from agentkit.sandbox.activity import BEAT_SECONDS, Activity
-from agentkit.sandbox.engine import SNAPSHOT, Instance
+from agentkit.sandbox.engine import SNAPSHOT, SPEC, Instance
 from agentkit.sandbox.exposed import ExposedPorts
 from agentkit.sandbox.guest import Connection, Guest
 from agentkit.sandbox.keeper import Keeper
 from agentkit.sandbox.outfit import Outfit, has_buckets
+from agentkit.sandbox.variables import remember, remembered
 
 logger = logging.getLogger(__name__)
 
@@ -205,13 +206,12 @@ class WayIn:
         if self._entry is not None and self._entry.instance == found.id and self._entry.guest.is_open:
             return self._entry.guest
         await self.close()
-        keeper = self._keeper
-        engine = await keeper.engine()
-        plan = await keeper.plan(instance=found.id, source=found.labels.get(SNAPSHOT) or None)
-        guest = await engine.enter(keeper.name, plan)
-        entry = Entry(instance=found.id, guest=guest, outfit=Outfit(guest, keeper.spec, self._tell))
+        record = await self._keeper.ledger.record()
+        is_new = record.intent in ("start", "restart")
+        guest = await self._open(found, is_new=is_new)
+        entry = Entry(instance=found.id, guest=guest, outfit=Outfit(guest, self._keeper.spec, self._tell))
         try:
-            await self._take_on(found, entry)
+            await self._take_on(found, entry, is_new=is_new)
             self.hold_on()
             self.watch(found)
         except BaseException:
@@ -223,12 +223,31 @@ class WayIn:
         self.activity.stir()
         return guest
 
-    async def _take_on(self, found: Instance, entry: Entry) -> None:
+    async def _open(self, found: Instance, *, is_new: bool) -> Guest:
+        """Open the way in, with the variables that the run was started with: changed ones hold from its next start."""
+        keeper = self._keeper
+        engine = await keeper.engine()
+        plan = await keeper.plan(instance=found.id, source=found.labels.get(SNAPSHOT) or None)
+        guest = await engine.enter(keeper.name, plan)
+        try:
+            if is_new:
+                await remember(guest, plan.env)
+            elif found.labels.get(SPEC) != keeper.spec.fingerprint:
+                variables = await remembered(guest)
+                if variables not in (None, plan.env):
+                    await guest.close()
+                    guest = await engine.enter(keeper.name, replace(plan, env=variables))
+        except BaseException:
+            await guest.close()
+            raise
+        return guest
+
+    async def _take_on(self, found: Instance, entry: Entry, *, is_new: bool) -> None:
         """Make an instance ours before its first command: its settings, what its spec asks of the owner, its record."""
         keeper = self._keeper
         record = await keeper.ledger.record()
         await entry.guest.set_inactivity(await keeper.inactivity())
-        await entry.outfit.put_on(is_new=record.intent in ("start", "restart"))
+        await entry.outfit.put_on(is_new=is_new)
         restore = found.labels.get(SNAPSHOT) or None
         taken_on = replace(record, instance=found.id, is_running=True, intent=None, restore=restore)
         if taken_on != record:

@@ -44,6 +44,16 @@ def test_engine_that_is_away_is_named(no_docker: None, store: str, capsys: pytes
     assert "Traceback" not in error
 
 
+def test_engine_that_could_not_be_asked_is_never_left_out_in_silence(
+    no_docker: None, store: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whether another one works or not: what it has is not known, so nothing is said to be clean."""
+    code = main(["sandboxes", "clean-up", "--store", store])
+
+    assert code == 1
+    assert "none.sock" in capsys.readouterr().err
+
+
 def test_doctor_needs_no_engine(no_docker: None, store: str, capsys: pytest.CaptureFixture[str]) -> None:
     """An engine that is away is optional, and says how to get it."""
     code = main(["doctor", "--json", "--store", store])

@@ -174,8 +174,18 @@ def test_stopped_container_that_was_removed_is_no_stop() -> None:
     assert seen(STOPPED, None).stop is None
 
 
-def test_unknown_container_is_taken_on() -> None:
-    """Of our name and label: the engine is the truth for what runs."""
+@pytest.mark.parametrize("record", [Record(), Record(runs=1, last=LAST, restore="saved")])
+@pytest.mark.parametrize("is_running", [True, False])
+def test_container_of_an_earlier_life_goes(record: Record, is_running: bool) -> None:
+    """The record says that there is none: an agent of this name was destroyed while its engine was away."""
+    assert seen(record, instance(is_running=is_running)).must_go
+
+
+def test_container_with_another_id_is_taken_on() -> None:
+    """There is one by the record: the engine is the truth for which.
+
+    An owner that died may have asked for it and never heard of it.
+    """
     look = seen(STOPPED, instance("other", is_running=True))
 
     assert (look.record.instance, look.record.is_running, look.record.told) == ("other", True, None)

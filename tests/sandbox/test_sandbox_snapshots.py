@@ -9,7 +9,13 @@ from typing import Any
 
 import pytest
 
-from agentkit.errors import SandboxError, SandboxStoppedError, SnapshotNotFoundError, SpecMismatchError
+from agentkit.errors import (
+    ConfigurationError,
+    SandboxError,
+    SandboxStoppedError,
+    SnapshotNotFoundError,
+    SpecMismatchError,
+)
 from agentkit.sandbox import Sandbox, SandboxSpec, Snapshot
 from agentkit.testing import InMemoryEngine, ManualRuntime
 from tests.sandbox.sandbox_host import Coder, Given
@@ -57,6 +63,13 @@ async def test_snapshot_says_what_it_is(coder: Coder, memory_engine: InMemoryEng
     [image] = [image for image in await memory_engine.saved() if image.id == saved.id]
     assert image.labels["agentkit.agent"] == "Coder/ada"
     assert image.labels["agentkit.managed"] == "1"
+
+
+@pytest.mark.parametrize("name", ["", 5, "a\nb", "\x1b[31m", "x" * 201])
+async def test_impossible_names_are_refused(coder: Coder, name: Any) -> None:
+    """A printable text of at most 200 letters."""
+    with pytest.raises(ConfigurationError, match="printable"):
+        await coder.use(lambda sandbox: sandbox.snapshot(name))
 
 
 async def test_restored_sandbox_is_a_new_container(coder: Coder) -> None:
@@ -393,6 +406,26 @@ async def test_other_spec_is_refused_unless_replaced(
     assert (await coder.use(lambda sandbox: sandbox.info())).instance != before
 
 
+async def test_changed_variables_hold_from_the_next_start(runtime: ManualRuntime, coder: Coder, given: Given) -> None:
+    """A container that runs keeps those it was started with, whatever a deploy has changed (SPEC 12.8)."""
+
+    async def variable(coder: Coder) -> str:
+        return (await coder.use(lambda sandbox: sandbox.exec(shell="echo $A-$B"))).stdout
+
+    await coder.use(lambda sandbox: sandbox.destroy())
+    given.spec = SandboxSpec(env={"A": "old"})
+    await runtime.crash()
+    await coder.use(lambda sandbox: sandbox.start())
+    given.spec = SandboxSpec(env={"A": "new", "B": "added"})
+    await runtime.crash()
+
+    before = await variable(coder)
+    await coder.use(lambda sandbox: sandbox.ensure_started(replace=True))
+    after = await variable(coder)
+
+    assert (before, after) == ("old-\n", "new-added\n")
+
+
 async def test_command_runs_in_a_container_of_another_spec(runtime: ManualRuntime, coder: Coder, given: Given) -> None:
     """A deploy with another spec breaks no command: it applies at the next start."""
     given.spec = SandboxSpec(memory="2g")
@@ -432,6 +465,23 @@ async def test_agent_is_not_held_up_by_an_engine_that_is_away(
     [leftover] = runtime.events.of("destroy:leftover")
     assert leftover.payload["capability"] == "sandbox"
     assert runtime.events.count("destroy") == 1
+
+
+async def test_new_agent_of_a_name_gets_nothing_of_the_destroyed_one(
+    runtime: ManualRuntime, coder: Coder, memory_engine: InMemoryEngine
+) -> None:
+    """The engine was away when the old one was destroyed; its container, with its files, is a leftover (SPEC 11.2)."""
+    memory_engine.is_available = False
+    await runtime.destroy(Coder, "ada")
+    await runtime.advance(MINUTE)
+    memory_engine.is_available = True
+
+    info = await coder.use(lambda sandbox: sandbox.info())
+    await coder.use(lambda sandbox: sandbox.ensure_started())
+
+    assert info.state == "absent"
+    assert await coder.use(lambda sandbox: sandbox.files.list()) == []
+    assert len(await memory_engine.instances()) == 1
 
 
 async def test_agent_that_never_used_its_sandbox_needs_no_engine(

@@ -303,6 +303,34 @@ async def test_other_spec_replaces_the_container_and_keeps_the_files(
     assert result.stdout == "1\n"
 
 
+@needs("process_tree")
+@pytest.mark.parametrize("content", ["untouched", "{", "[]", '{"A": 1}', None])
+async def test_changed_variables_hold_from_the_next_start(
+    runtime: ManualRuntime, coder: Coder, given: Given, content: str | None
+) -> None:
+    """A run keeps those it was started with (SPEC 12.8); if code inside spoils the note, those of the spec hold."""
+
+    async def variables(sandbox: Sandbox) -> str:
+        return (await sandbox.exec(shell="echo $A-$B")).stdout
+
+    path = "/run/agentkit/variables.json"
+    given.spec = replace(given.spec, env={"A": "old"})
+    await coder.use(begin)
+    if content is None:
+        await coder.use(lambda sandbox: sandbox.files.remove(path))
+    elif content != "untouched":
+        await coder.use(lambda sandbox: sandbox.files.write(path, content))
+    given.spec = replace(given.spec, env={"A": "new", "B": "added"})
+    await runtime.crash()
+
+    before = await coder.use(variables)
+    await coder.use(lambda sandbox: sandbox.ensure_started(replace=True))
+    after = await coder.use(variables)
+
+    assert before == ("old-\n" if content == "untouched" else "new-added\n")
+    assert after == "new-added\n"
+
+
 async def test_snapshot_is_forked(runtime: ManualRuntime, coder: Coder, engine: SandboxEngine) -> None:
     """Another agent starts from a copy; neither sees what the other does, and the copy outlives the original."""
     await coder.use(begin)
