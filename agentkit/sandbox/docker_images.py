@@ -18,7 +18,7 @@ from docker.utils import parse_repository_tag
 
 from agentkit.errors import ImageError, SandboxError, SandboxStoppedError, SnapshotNotFoundError
 from agentkit.sandbox.docker_client import DockerClient, names
-from agentkit.sandbox.docker_plan import BASE, COMPACT, HELD, IMPORTS, SNAPSHOTS, TEMPORARY, all_labels
+from agentkit.sandbox.docker_plan import BASE, COMPACT, HELD, HELPER, IMPORTS, SNAPSHOTS, all_labels
 from agentkit.sandbox.docker_pull import Layers
 from agentkit.sandbox.engine import INSTANCE, MANAGED, SNAPSHOT, PullProgress, SavedImage
 
@@ -49,11 +49,19 @@ def prepare(client: DockerClient, image: str, on_progress: Callable[[PullProgres
 
 
 def is_there(client: DockerClient, image: str) -> bool:
-    """Tell whether an image need not be fetched."""
+    """Tell whether an image need not be fetched.
+
+    Raises:
+        ImageError: No image can have such a name.
+    """
     try:
         client.image(image)
     except ImageNotFound:
         return False
+    except APIError as error:
+        if error.status_code != 400:
+            raise
+        raise ImageError(image, f"no image can be named so: {error.explanation}") from error
     return True
 
 
@@ -114,27 +122,30 @@ def saved(client: DockerClient) -> list[SavedImage]:
 
 def copy_saved(client: DockerClient, snapshot: str, copy: str, labels: Mapping[str, str]) -> SavedImage:
     """Make another image of the same content, with labels of its own."""
-    image = _find(client, snapshot)
+    image = _find(client, tag_of(snapshot))
     if image is None:
         raise SnapshotNotFoundError(snapshot)
     kept = {key: image["Config"]["Labels"].get(key, "") for key in (BASE, COMPACT)}
-    with _temporary_container(client, image["Id"]) as container:
+    with _helper(client, image["Id"], copy) as container:
         # Docker adds no layer where nothing differs.
         _commit(client, container, copy, {**labels, **kept, SNAPSHOT: copy})
     return _saved(client, client.image(tag_of(copy)), copy)
 
 
 def delete_saved(client: DockerClient, snapshot: str, *, now: datetime) -> bool:
-    """Take a snapshot's tag away, and the image once nothing needs it any more."""
-    image = _find(client, snapshot)
-    if image is None:
-        return False
-    # A single tag can't be taken from an image with containers, and by force the image would go from under them.
-    client.quick.tag(image["Id"], HELD, snapshot)
-    client.quick.remove_image(tag_of(snapshot), noprune=True)
-    tidy(client, image["Id"])
+    """Take a snapshot's tag away, and the image once nothing needs it any more; also what was left of one half made."""
+    _remove_helpers(client, names({HELPER: snapshot}))
+    _remove_import(client, f"{IMPORTS}:{snapshot}")
+    image = _find(client, tag_of(snapshot))
+    held = image or _find(client, f"{HELD}:{snapshot}")
+    if image is not None:
+        # A single tag can't be taken from an image with containers, and by force the image would go from under them.
+        client.quick.tag(image["Id"], HELD, snapshot)
+        client.quick.remove_image(tag_of(snapshot), noprune=True)
+    if held is not None:
+        tidy(client, held["Id"])
     remove_stale(client, before=now - STALE)
-    return True
+    return image is not None
 
 
 def tidy(client: DockerClient, id: str) -> None:
@@ -164,16 +175,17 @@ def remove_stale(client: DockerClient, *, before: datetime) -> None:
 
     Only what was made before a moment that lies well back: younger ones may be somebody's work under way.
     """
-    for container in client.quick.containers(all=True, filters=names({TEMPORARY: "1"})):
-        if datetime.fromtimestamp(container["Created"], UTC) < before:
-            with contextlib.suppress(NotFound):
-                client.slow.remove_container(container["Id"], v=True, force=True)
-    for image in client.quick.images(all=True, filters=names({MANAGED: "1"})):
-        imports = [tag for tag in image["RepoTags"] or () if tag.startswith(f"{IMPORTS}:")]
+    _remove_helpers(client, {"label": HELPER}, before=before)
+    for image in client.quick.images(name=IMPORTS, filters=names({MANAGED: "1"})):
         if datetime.fromtimestamp(image["Created"], UTC) < before:
-            for tag in imports:
-                client.slow.remove_image(tag, noprune=True)
+            for tag in image["RepoTags"] or ():
+                _remove_import(client, tag)
+    nameless: dict[str, Any] = {**names({MANAGED: "1"}), "dangling": True}
+    for image in client.quick.images(filters=nameless):
+        if datetime.fromtimestamp(image["Created"], UTC) < before:
             tidy(client, image["Id"])
+    for image in client.quick.images(name=HELD, filters=names({MANAGED: "1"})):
+        tidy(client, image["Id"])
 
 
 def _is_overgrown(image: Mapping[str, Any], compact: str) -> bool:
@@ -188,10 +200,10 @@ def _is_overgrown(image: Mapping[str, Any], compact: str) -> bool:
 
 def _flatten(client: DockerClient, image: Mapping[str, Any], snapshot: str, marks: Mapping[str, str]) -> None:
     """Write an image anew as one layer, under the same tag and with the same settings, and remove the old one."""
-    with _temporary_container(client, image["Id"]) as container:
+    with _helper(client, image["Id"], snapshot) as container:
         imported = _import(client, client.slow.export(container), snapshot)
     try:
-        with _temporary_container(client, imported) as container:
+        with _helper(client, imported, snapshot) as container:
             _commit(client, container, snapshot, marks, settings=image["Config"])
     finally:
         client.slow.remove_image(f"{IMPORTS}:{snapshot}", noprune=True)
@@ -222,9 +234,9 @@ def _commit(
 
 
 @contextlib.contextmanager
-def _temporary_container(client: DockerClient, image: str) -> Iterator[str]:
-    """Yield a container that never runs."""
-    config = {"Image": image, "Entrypoint": ["sh"], "Labels": {**dict.fromkeys(all_labels({}), ""), TEMPORARY: "1"}}
+def _helper(client: DockerClient, image: str, snapshot: str) -> Iterator[str]:
+    """Yield a container that never runs, for writing a snapshot; its label says which, should we be killed."""
+    config = {"Image": image, "Entrypoint": ["sh"], "Labels": {**dict.fromkeys(all_labels({}), ""), HELPER: snapshot}}
     id = client.new_container(config)
     try:
         yield id
@@ -232,18 +244,37 @@ def _temporary_container(client: DockerClient, image: str) -> Iterator[str]:
         client.slow.remove_container(id, v=True, force=True)
 
 
-def _find(client: DockerClient, snapshot: str) -> dict[str, Any] | None:
-    """Return the image of a snapshot.
+def _remove_helpers(client: DockerClient, filters: Mapping[str, Any], *, before: datetime | None = None) -> None:
+    """Remove containers that helped to write a snapshot, and what only they still held."""
+    for container in client.quick.containers(all=True, filters=filters):
+        is_young = before is not None and datetime.fromtimestamp(container["Created"], UTC) >= before
+        if is_young or not container["Labels"].get(HELPER):
+            continue
+        with contextlib.suppress(NotFound):
+            client.slow.remove_container(container["Id"], v=True, force=True)
+        tidy(client, container["ImageID"])
+
+
+def _remove_import(client: DockerClient, tag: str) -> None:
+    """Take an import's tag away, and the image if no snapshot was made of it."""
+    with contextlib.suppress(ImageNotFound):
+        id = client.image(tag)["Id"]
+        client.slow.remove_image(tag, noprune=True)
+        tidy(client, id)
+
+
+def _find(client: DockerClient, reference: str) -> dict[str, Any] | None:
+    """Return an image of ours.
 
     Raises:
-        SandboxError: It has the name of one, but no label says that it is ours.
+        SandboxError: It has a name of ours, but no label says that it is.
     """
     try:
-        image = client.image(tag_of(snapshot))
+        image = client.image(reference)
     except ImageNotFound:
         return None
     if not _is_ours(image):
-        raise SandboxError(f"docker has an image {tag_of(snapshot)!r} that isn't ours; it was left alone")
+        raise SandboxError(f"docker has an image {reference!r} that isn't ours; it was left alone")
     return image
 
 

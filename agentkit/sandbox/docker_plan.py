@@ -18,13 +18,13 @@ SNAPSHOTS = "agentkit/snapshot"
 HELD = "agentkit/held"
 IMPORTS = "agentkit/import"
 #: Labels of this engine alone: the id of the image that a chain of snapshots began with; "layers bytes" of its last
-#: compact form; and a container that only helps to write an image.
+#: compact form; and the snapshot that a container helps to write.
 BASE = "agentkit.docker.base"
 COMPACT = "agentkit.docker.compact"
-TEMPORARY = "agentkit.docker.temporary"
+HELPER = "agentkit.docker.helper"
 VOLUME = "agentkit.volume"
 
-_OURS = (MANAGED, STORE, AGENT, SANDBOX, INSTANCE, SPEC, SNAPSHOT, BASE, COMPACT, TEMPORARY)
+_OURS = (MANAGED, STORE, AGENT, SANDBOX, INSTANCE, SPEC, SNAPSHOT, BASE, COMPACT, HELPER)
 _RUN_SIZE = 64 << 20
 
 

@@ -23,8 +23,8 @@ from agentkit.errors import (
 from agentkit.sandbox import docker_images
 from agentkit.sandbox.docker_client import Address, DockerClient, unavailable
 from agentkit.sandbox.docker_engine import DockerEngine
-from agentkit.sandbox.docker_plan import HELD, TEMPORARY
-from agentkit.sandbox.engine import MANAGED, STORE, SavedImage
+from agentkit.sandbox.docker_plan import HELD, HELPER
+from agentkit.sandbox.engine import INSTANCE, MANAGED, STORE, SavedImage
 from tests.sandbox.box import SECOND, Box, Boxes
 from tests.sandbox.engines import CANDIDATES, eventually
 
@@ -408,7 +408,7 @@ async def test_leftovers_of_killed_processes_are_removed(boxes: Boxes, client: d
     """Helpers and images without a name go once they are old; those of others stay (report 21)."""
     box = await boxes.start()
     image = await box.save(boxes.snapshot())
-    helper = client.containers.create(IMAGE, ["true"], labels={TEMPORARY: "1"})
+    helper = client.containers.create(IMAGE, ["true"], labels={HELPER: boxes.snapshot(7)})
     theirs = client.containers.create(IMAGE, ["true"])
     nameless = client.api.commit(str(helper.id), conf={"Labels": {MANAGED: "1"}})["Id"]
     ours = DockerClient(None, None)
@@ -424,6 +424,41 @@ async def test_leftovers_of_killed_processes_are_removed(boxes: Boxes, client: d
     assert nameless
     assert [saved.id for saved in await boxes.saved()] == [image.id]
     theirs.remove()
+
+
+@pytest.mark.parametrize("left", ["helper", "import", "held"])
+async def test_half_made_snapshot_is_cleared_away(boxes: Boxes, client: docker.DockerClient, left: str) -> None:
+    """Deleting a snapshot takes what a process left that was killed while it made or deleted it."""
+    box = await boxes.start()
+    image = await box.save(boxes.snapshot(0))
+    half = boxes.snapshot(1)
+    reference = f"agentkit/snapshot:{image.id}"
+    if left == "helper":
+        client.containers.create(reference, ["true"], labels={HELPER: half, INSTANCE: "", MANAGED: ""})
+    elif left == "import":
+        client.api.import_image_from_data(
+            b"".join(client.containers.get(box.name).get_archive("/workspace")[0]),
+            repository="agentkit/import",
+            tag=half,
+            changes=[f"LABEL {MANAGED}=1"],
+        )
+    else:
+        client.api.tag(reference, HELD, half)
+        client.images.remove(reference)
+
+    deleted = await box.engine.delete_saved(half)
+
+    assert not deleted
+    assert client.containers.list(all=True, filters={"label": f"{HELPER}={half}"}) == []
+    for repository in ("agentkit/import", HELD):
+        assert client.images.list(f"{repository}:{half}") == []
+    assert len(await boxes.saved()) == (0 if left == "held" else 1)
+
+
+async def test_image_that_cannot_be_one_is_told(engine: DockerEngine) -> None:
+    """A name that no image can have is an error about the image."""
+    with pytest.raises(ImageError, match="A B C"):
+        await engine.prepare("A B C")
 
 
 async def test_unknown_address_is_told() -> None:

@@ -214,6 +214,20 @@ def test_odd_lease_neither_ends_nor_keeps_it(pack: Pack) -> None:
     assert [some.ends(30) for some in odd] == [each(75)] * len(leases)
 
 
+@pytest.mark.parametrize("name", ["lease", "inactivity"])
+def test_note_that_is_no_file_holds_nothing_up(pack: Pack, name: str) -> None:
+    """A pipe that nobody writes to, or an endless device, is no note."""
+    pipes, devices = pack.more("pipes"), pack.more("devices")
+    for one in pipes:
+        os.mkfifo(one.notes / name)
+    for one in devices:
+        (one.notes / name).symlink_to("/dev/zero")
+    pipes.start(inactivity=1)
+    devices.start(inactivity=1)
+
+    assert (pipes.ends(), devices.ends()) == (each(75), each(75))
+
+
 def test_old_sandbox_ends_however_it_is_used(pack: Pack) -> None:
     """The lifetime holds whatever the lease says."""
     pack.start(lifetime=2)

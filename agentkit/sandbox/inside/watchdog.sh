@@ -12,7 +12,8 @@ pause() { command eval 'sleep "$1" & wait "$!"' 2>/dev/null; }
 
 read_number() {
     number=
-    [ -r "$directory/$1" ] && read -r number <"$directory/$1"
+    # A pipe or a device in its place would hold us up for ever.
+    [ -f "$directory/$1" ] && [ -r "$directory/$1" ] && read -r number <"$directory/$1"
     number=${number%%.*}
     case $number in '' | *[!0-9]*) return 1 ;; esac
 }
