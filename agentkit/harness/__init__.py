@@ -41,6 +41,7 @@ from agentkit.harness.limits import Limits
 from agentkit.harness.messages import AssistantMessage, Message, ToolCall, ToolMessage, Usage, UserMessage
 from agentkit.harness.model import ChatModel, ChatRequest, Delta, OutputSpec, Reply, ToolSpec
 from agentkit.harness.outcome import Outcome
+from agentkit.harness.reasons import InvalidArguments
 from agentkit.harness.records import AnswerEntry, CallEntry, Entry, UserEntry
 from agentkit.harness.run import (
     CallEnded,
@@ -52,7 +53,6 @@ from agentkit.harness.run import (
     TextDelta,
     TextDiscarded,
 )
-from agentkit.harness.signature import InvalidArguments
 from agentkit.harness.tools import Tool, ToolContext, ToolSource, tool
 
 if TYPE_CHECKING:

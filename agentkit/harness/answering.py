@@ -72,10 +72,10 @@ class Answering:
                 clock=self._parts.lifecycle.clock,
                 stop=self._stop,
                 live=self._parts.live if request.purpose == "answer" else Live(),
-                longest=self._log.longest,
+                room=self._log.room,
             )
             if asked.reply is not None or asked.usage.tokens:
-                self._log.usage.append(asked.usage)
+                self._log.count(asked.usage)
             if asked.reply is not None:
                 return asked.reply
             if asked.error is not None:

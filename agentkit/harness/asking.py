@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-from collections.abc import Sequence
-from contextlib import aclosing, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import aclosing, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, cast
@@ -17,6 +16,7 @@ from agentkit.harness.messages import AssistantMessage, Message, ToolCall, Usage
 from agentkit.harness.model import ChatModel, ChatRequest, Reply
 from agentkit.harness.signals import Live, Stop, cancelled, until_first
 from agentkit.jobs.failures import is_memory_limit, storable
+from agentkit.json_value import to_text
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +25,7 @@ SILENCE: Final = timedelta(seconds=120)
 _MILLISECOND: Final = timedelta(milliseconds=1)
 #: More calls at once are nonsense.
 _MOST_CALLS: Final = 256
+_QUOTES: Final = 2
 #: Characters that make a token, about.
 TOKEN: Final = 4
 
@@ -44,7 +45,7 @@ class Asked:
     usage: Usage
 
 
-async def ask(model: ChatModel, request: ChatRequest, *, clock: Clock, stop: Stop, live: Live, longest: int) -> Asked:
+async def ask(model: ChatModel, request: ChatRequest, *, clock: Clock, stop: Stop, live: Live, room: int) -> Asked:
     """Ask a model once; text is passed on to ``live`` as it comes.
 
     Args:
@@ -53,14 +54,14 @@ async def ask(model: ChatModel, request: ChatRequest, *, clock: Clock, stop: Sto
         clock: Measures silence.
         stop: Ends it at once.
         live: Who follows the answer looks there.
-        longest: Characters that the store can keep of an answer.
+        room: Bytes that the store can keep of an answer, as JSON.
 
     Raises:
         MemoryError: Memory ran out.
     """
     live.reset()
     watch = _Watch(clock)
-    task = asyncio.create_task(_consume(model, request, live, watch, longest))
+    task = asyncio.create_task(_consume(model, request, live, watch, room))
     try:
         is_done = await until_first(task, watch.silent, stop.asked)
     finally:
@@ -75,54 +76,79 @@ async def ask(model: ChatModel, request: ChatRequest, *, clock: Clock, stop: Sto
     try:
         reply = task.result()
     except ModelError as error:
-        return Asked(error=error, usage=_estimate(request, live.text) if live.text else Usage())
-    return Asked(reply=reply, usage=reply.usage or _estimate(request, *_texts(reply)))
+        return Asked(error=error, usage=_estimate(request, live.text) if watch.has_heard else Usage())
+    # What it took is known, whatever the answer is worth.
+    try:
+        with _as_model_error(model):
+            usage = reply.usage or _estimate(request, *_texts(reply))
+    except ModelError as error:
+        return Asked(error=error, usage=_estimate(request, live.text))
+    try:
+        with _as_model_error(model):
+            return Asked(reply=_checked(reply, model, room), usage=usage)
+    except ModelError as error:
+        return Asked(error=error, usage=usage)
 
 
-async def _consume(model: ChatModel, request: ChatRequest, live: Live, watch: _Watch, longest: int) -> Reply:
+async def _consume(model: ChatModel, request: ChatRequest, live: Live, watch: _Watch, room: int) -> Reply:
     """Read an answer to its end.
 
     Raises:
         ModelError: There is none; whatever else a model of somebody's raises becomes one.
     """
-    try:
+    size = 0
+    with _as_model_error(model):
         parts = model.reply(request)
         # Mostly an async generator, which is closed here and not some time later.
         async with aclosing(cast(Any, parts)) if hasattr(parts, "aclose") else nullcontext():
             async for part in parts:
                 watch.heard()
                 if isinstance(part, Reply):
-                    return _checked(part, model, longest)
+                    return part
                 if part.text:
                     live.feed(storable(part.text))
-                    if len(live.text) > longest:
-                        raise ModelError(f"{model.name} gave an answer of more than {longest:,} characters")
+                    size += len(to_text(part.text, "the answer")) - _QUOTES
+                    if size > room:
+                        raise ModelError(_too_long(model, size, room))
+    raise ModelError(f"{model.name} ended without an answer", is_passing=True)
+
+
+@contextmanager
+def _as_model_error(model: ChatModel) -> Iterator[None]:
+    """Turn whatever a model of somebody's raises into a ``ModelError``; of an error of others only the kind is told."""
+    try:
+        yield
     except ModelError:
         raise
     except Exception as error:
         if is_memory_limit(error):
             raise
+        reason = str(error)
         if not isinstance(error, AgentKitError):
-            logger.warning("model %s raised", model.name, exc_info=True)
-        reason = str(error) if isinstance(error, AgentKitError) else f"{model.name} raised {type(error).__name__}"
+            reason = f"{model.name} raised {type(error).__name__}"
+            # The error may quote what was sent, key and all.
+            logger.debug("model %s raised", model.name, exc_info=True)
         raise ModelError(reason) from error
-    raise ModelError(f"{model.name} ended without an answer", is_passing=True)
 
 
-def _checked(reply: Reply, model: ChatModel, longest: int) -> Reply:
+def _too_long(model: ChatModel, size: int, room: int) -> str:
+    return f"{model.name} gave an answer that takes {size:,} bytes; {room:,} can be kept"
+
+
+def _checked(reply: Reply, model: ChatModel, room: int) -> Reply:
     """Return an answer that can be stored and sent again.
 
     Raises:
         ModelError: It is empty, or more than anybody wants.
+        PayloadError: There is something in it that JSON can't carry.
     """
     if reply.finish == "refused":
         raise ModelError(f"{model.name} refused to answer")
     if len(reply.calls) > _MOST_CALLS:
         raise ModelError(f"{model.name} asked for {len(reply.calls):,} tools at once", is_passing=True)
-    written = (len(call.arguments) + len(call.name) + len(json.dumps(call.extra)) for call in reply.calls)
-    size = len(reply.text) + len(json.dumps(reply.extra)) + sum(written)
-    if size > longest:
-        raise ModelError(f"{model.name} gave an answer of {size:,} characters; {longest:,} can be kept")
+    size = len(to_text([reply.text, reply.extra, reply.calls], "the answer"))
+    if size > room:
+        raise ModelError(_too_long(model, size, room))
     if not reply.calls and not reply.text.strip() and reply.finish != "length":
         raise ModelError(f"{model.name} gave an empty answer", is_passing=True)
     calls = tuple(
@@ -137,10 +163,12 @@ class _Watch:
 
     Attributes:
         silent: Set when nothing has come for ``SILENCE``.
+        has_heard: Something has come at all.
     """
 
     def __init__(self, clock: Clock) -> None:
         self.silent = asyncio.Event()
+        self.has_heard = False
         self._clock = clock
         self._heard_ms = clock.now_ms()
         self._timer = self._arm()
@@ -148,6 +176,7 @@ class _Watch:
     def heard(self) -> None:
         """Note that something came; the timer finds out when it rings."""
         self._heard_ms = self._clock.now_ms()
+        self.has_heard = True
 
     def end(self) -> None:
         """Watch no longer."""

@@ -14,16 +14,17 @@ from agentkit.clock import Clock
 from agentkit.context import Work
 from agentkit.errors import ToolError
 from agentkit.harness.output import text_of
+from agentkit.harness.reasons import InvalidArguments, read_with, reason_of, text_in
 from agentkit.harness.records import CallEntry, Ending
 from agentkit.harness.signals import Stop, cancelled, until_first
-from agentkit.harness.signature import InvalidArguments
 from agentkit.harness.tools import Tool, ToolContext
 from agentkit.jobs.failures import is_memory_limit
 
 logger = logging.getLogger(__name__)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
-_LONGEST_ERROR: Final = 2_000
+
+_CANCELLED: Final = "The tool failed: something it waited for was cancelled."
 
 #: The harnesses whose tools are running here: code in a tool can't wait for a run of one of them.
 inside_tools_of: ContextVar[tuple[object, ...]] = ContextVar("agentkit_tools", default=())
@@ -54,7 +55,7 @@ class ToolRunner:
         if tool is None:
             return CallResult(ending="error", text=f"There is no tool {entry.name!r} any more.")
         try:
-            values = tool.read(arguments)
+            values = read_with(tool.read, arguments)
         except InvalidArguments as error:
             return CallResult(ending="invalid", text=f"Not run, the arguments are wrong: {error}")
         agent = context.current_agent()
@@ -77,15 +78,14 @@ class ToolRunner:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            return CallResult(ending="error", text="The tool failed: something it waited for was cancelled.")
+            return CallResult(ending="error", text=_CANCELLED)
         except ToolError as error:
-            return CallResult(ending="error", text=str(error))
+            return CallResult(ending="error", text=text_in(error))
         except BaseException as error:  # a tool that calls sys.exit() ends no process here
             if is_memory_limit(error):
                 raise
             logger.debug("tool %s raised", tool.name, exc_info=True)
-            reason = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
-            return CallResult(ending="error", text=f"The tool failed with {reason[:_LONGEST_ERROR]}")
+            return CallResult(ending="error", text=f"The tool failed with {reason_of(error)}")
 
     async def _bounded(self, task: asyncio.Task[CallResult], tool: Tool, work: Work) -> CallResult:
         """Wait for a call; cancel it when its time is over or the run is to end."""
@@ -95,7 +95,7 @@ class ToolRunner:
             timer = self._clock.call_at(self._clock.now_ms() + tool.timeout // _MILLISECOND, late.set)
         try:
             if await until_first(task, late, self._stop.asked):
-                return task.result()
+                return _result_of(task)
         except asyncio.CancelledError:
             await self._cancel(task, work)
             raise
@@ -121,6 +121,13 @@ class ToolRunner:
             context.abandon(work)
         logger.error("%s did not stop when it was cancelled and is given up; it can't write any more", work.label)
         return None
+
+
+def _result_of(task: asyncio.Task[CallResult]) -> CallResult:
+    """Return how a call ended that nobody here has cancelled: a tool may do that to its own task, by accident."""
+    if task.cancelled():
+        return CallResult(ending="error", text=f"{_CANCELLED} What it had done by then stays done.")
+    return task.result()
 
 
 class _Cancellation:

@@ -8,19 +8,32 @@ follows it.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-from agentkit.errors import ConfigurationError, ContextOverflowError, ModelError
+from agentkit.errors import (
+    AgentDestroyedError,
+    AgentGoneError,
+    AgentKitError,
+    ConfigurationError,
+    ContextOverflowError,
+    HarnessError,
+    ModelError,
+    RuntimeClosedError,
+    StoreError,
+    TransactionConflictError,
+)
 from agentkit.harness.answering import Answering, Postponed
 from agentkit.harness.calling import ToolRunner
 from agentkit.harness.compacting import Compacting, longest_view, size_of
-from agentkit.harness.forms import WrongForm, read_answer
+from agentkit.harness.forms import read_answer
 from agentkit.harness.model import ChatModel, Reply
-from agentkit.harness.output import LONGEST_SHOWN, clipped
+from agentkit.harness.output import clipped
 from agentkit.harness.parts import Parts
 from agentkit.harness.planning import ended, intents, plan_calls, repaired
+from agentkit.harness.reasons import InvalidArguments
 from agentkit.harness.records import AnswerEntry, CallEntry, RunRecord, RunStatus, UserEntry, full_key
 from agentkit.harness.repetition import STOP_AT
 from agentkit.harness.resting import CANCELLED, Resting, cancel_key
@@ -28,7 +41,10 @@ from agentkit.harness.run_log import RunLog
 from agentkit.harness.signals import Stop
 from agentkit.harness.tools import Tool
 from agentkit.harness.transcript import HEAD, SUMMARY, Transcript
+from agentkit.jobs.failures import chain, is_memory_limit, storable
 from agentkit.prompts import load_prompt
+
+logger = logging.getLogger(__name__)
 
 #: A run that was taken up so often without getting any further is given up: it may be what ends the process.
 MOST_STARTS: Final = 5
@@ -38,6 +54,16 @@ MOST_OVERFLOWS: Final = 4
 MOST_CORRECTIONS: Final = 2
 #: Where there is no limit, a timer far enough away.
 _NEVER_MS: Final = 10**12
+
+
+#: What says that there is nothing to store an end in.
+_OF_THE_PLATFORM: Final = (
+    AgentDestroyedError,
+    AgentGoneError,
+    RuntimeClosedError,
+    StoreError,
+    TransactionConflictError,
+)
 
 
 class RunDriver:
@@ -54,14 +80,25 @@ class RunDriver:
         self._answering = Answering(parts, self._log, stop)
         self._compacting = Compacting(parts, self._log, self._answering)
         self._overflows = 0
+        #: No call begins twice in one life, whatever its effect.
+        self._begun: set[int] = set()
 
     async def drive(self) -> None:
-        """Go on from what is stored to the next point of rest."""
+        """Go on from what is stored to the next point of rest.
+
+        An error that nobody has foreseen ends the run. One of the platform, or memory that ran out, leaves it to the
+        heart, as a crash does.
+        """
         deadline = self._arm()
         try:
             await self._take_up()
             while not self._rest.is_reached:
                 await self._step()
+        except Exception as error:
+            if is_memory_limit(error) or any(isinstance(link, _OF_THE_PLATFORM) for link in chain(error)):
+                raise
+            logger.exception("a run of %s failed", self._parts.lifecycle.agent)
+            await self.give_up(_told(error))
         finally:
             deadline.cancel()
 
@@ -171,7 +208,7 @@ class RunDriver:
             calls=calls,
             source=source,
             extra=reply.extra,
-            tokens=self._log.usage[-1].tokens,
+            tokens=self._log.latest.tokens,
         )
         self.run.turns += 1
         self.run.starts = self.run.failures = self._overflows = 0
@@ -186,10 +223,10 @@ class RunDriver:
         compacted = await self._compacting.compact(model, longest=longest)
         if compacted is None:
             return
-        full = {full_key(number): self._log.fitting(text) for number, text in compacted.full.items()}
-        changes = {HEAD: compacted.head, SUMMARY: compacted.summary, **full}
-        await self._log.commit(*compacted.entries, more=changes)
-        self._transcript.cut(compacted.head, compacted.summary)
+        full = {full_key(number): self._log.full(text) for number, text in compacted.full.items()}
+        summary = self._log.full(compacted.summary)
+        await self._log.commit(*compacted.entries, more={HEAD: compacted.head, SUMMARY: summary, **full})
+        self._transcript.cut(compacted.head, summary)
         self._log.tell("harness:compact", start=compacted.head.start)
 
     async def _conclude(self, reply: Reply, answer: AnswerEntry) -> None:
@@ -202,8 +239,8 @@ class RunDriver:
             await self._rest.finish("completed", "", answer)
             return
         try:
-            self.run.value = read_answer(reply.text, form)
-        except WrongForm as error:
+            self.run.value = read_answer(reply.text, form, longest=self._log.room)
+        except InvalidArguments as error:
             await self._correct(answer, str(error))
             return
         await self._rest.finish("completed", "", answer)
@@ -222,6 +259,9 @@ class RunDriver:
         """Run calls side by side; each result is committed as it comes."""
         async with asyncio.TaskGroup() as group:
             for call in calls:
+                if call.number in self._begun:
+                    raise HarnessError(f"call {call.call_id} of {call.name!r} was left without a result")
+                self._begun.add(call.number)
                 group.create_task(self._run_call(call))
 
     async def _run_call(self, call: CallEntry) -> None:
@@ -229,10 +269,10 @@ class RunDriver:
         self._log.tell("harness:call", tool=call.name, number=call.number)
         result = await self._tools.run(tools.get(call.name), call, self._log.arguments(call))
         self.run.starts = 0
-        longest = min(LONGEST_SHOWN, self._log.longest)
-        entry = ended(call, self._log.arguments(call), result.ending, clipped(result.text, longest))
-        is_clipped = len(result.text) > longest
-        full = {full_key(call.number): self._log.fitting(result.text)} if is_clipped else {}
+        shown = self._log.fitting(clipped(result.text))
+        entry = ended(call, self._log.arguments(call), result.ending, shown)
+        is_clipped = shown != storable(result.text)
+        full = {full_key(call.number): self._log.full(result.text)} if is_clipped else {}
         await self._log.commit(*self._with_intents([replace(entry, is_clipped=is_clipped)]), more=full)
 
     def _with_intents(self, lines: Sequence[CallEntry]) -> list[CallEntry]:
@@ -243,3 +283,10 @@ class RunDriver:
             return list(lines)
         begun = intents([known[number] for number in sorted(known) if known[number].state != "done"])
         return list({line.number: line for line in (*lines, *begun)}.values())
+
+
+def _told(error: BaseException) -> str:
+    """Return what is told of an error: all of one of ours, of others only the kind."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return str(error) if isinstance(error, AgentKitError) else f"it failed with {type(error).__name__}"

@@ -5,22 +5,20 @@ from __future__ import annotations
 import json
 import re
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from agentkit.errors import ConfigurationError
+from agentkit.errors import AgentKitError, ConfigurationError, HarnessError
 from agentkit.harness.model import OutputSpec
+from agentkit.harness.reasons import InvalidArguments, read_with
 from agentkit.harness.signature import without_titles
-from agentkit.json_value import JsonValue
+from agentkit.json_value import JsonValue, to_text
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
+FormT = TypeVar("FormT", bound="BaseModel")
+
 _FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*?)\n?```", re.DOTALL)
-_MOST_REASONS: Final = 5
-
-
-class WrongForm(Exception):  # noqa: N818  # control flow: the reason goes back to the model
-    """An answer doesn't have the form that was asked for."""
 
 
 def form_of(model: type[BaseModel]) -> dict[str, Any]:
@@ -44,29 +42,42 @@ def spec_of(form: dict[str, Any] | None) -> OutputSpec | None:
     return None if form is None else OutputSpec(name=form["name"], schema=form["schema"])
 
 
-def read_answer(text: str, form: dict[str, Any]) -> JsonValue:
-    """Return an answer as a value of its form.
+def read_answer(text: str, form: dict[str, Any], *, longest: int) -> JsonValue:
+    """Return the JSON in an answer, as the model wrote it, once it is known to be a value of its form.
 
     After a crash the class may be gone, such as one that a function made: then any JSON object will do, and whoever
     asks for the result validates it.
 
+    Args:
+        text: The answer.
+        form: See ``form_of``.
+        longest: Bytes that the value may take as JSON.
+
     Raises:
-        WrongForm: It is no such value; the message says why.
+        InvalidArguments: It is no such value, or none that can be kept; the message says why.
     """
     value = _json_in(text)
+    try:
+        kept = to_text(value, "the answer", limit=longest, quota="max_value_bytes")
+    except AgentKitError as error:
+        raise InvalidArguments(str(error)) from None
     model = _class_of(form)
-    if model is None:
-        return value
-    from pydantic import ValidationError
+    if model is not None:
+        read_with(model.model_validate_json, kept)
+    return value
 
+
+def to_form(value: JsonValue, model: type[FormT]) -> FormT:
+    """Return the object of a value that was an answer.
+
+    Raises:
+        HarnessError: It is no such object: the run was asked for another form, or for none.
+    """
     try:
         # As JSON: strict models take text for a date from there only.
-        dumped: JsonValue = model.model_validate_json(json.dumps(value)).model_dump(mode="json", by_alias=True)
-    except ValidationError as error:
-        found = error.errors(include_url=False, include_input=False, include_context=False)
-        reasons = [f"{'.'.join(map(str, each['loc'])) or 'answer'}: {each['msg']}" for each in found]
-        raise WrongForm("; ".join(reasons[:_MOST_REASONS])) from None
-    return dumped
+        return read_with(model.model_validate_json, to_text(value, "the answer"))
+    except InvalidArguments as error:
+        raise HarnessError(f"the answer is no {model.__name__}: {error}") from error
 
 
 def _json_in(text: str) -> JsonValue:
@@ -80,7 +91,7 @@ def _json_in(text: str) -> JsonValue:
             continue
         if isinstance(value, dict | list):
             return value
-    raise WrongForm("it is no JSON object")
+    raise InvalidArguments("it is no JSON object")
 
 
 def _class_of(form: dict[str, Any]) -> type[BaseModel] | None:

@@ -6,7 +6,7 @@ import builtins
 import json
 from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from agentkit.capability import Capability
 from agentkit.clock import from_ms
@@ -14,7 +14,7 @@ from agentkit.errors import ConfigurationError, HarnessError, PayloadError, RunE
 from agentkit.harness.calling import inside_tools_of
 from agentkit.harness.driving import Driving
 from agentkit.harness.following import Follower
-from agentkit.harness.forms import form_of
+from agentkit.harness.forms import FormT, form_of, to_form
 from agentkit.harness.limits import Limits
 from agentkit.harness.messages import Usage
 from agentkit.harness.model import ChatModel
@@ -37,8 +37,6 @@ if TYPE_CHECKING:
     from pydantic import BaseModel
 
     from agentkit.jobs.breaker import MemoryLimitContext
-
-FormT = TypeVar("FormT", bound="BaseModel")
 
 #: Of the number of a line of the log.
 _MOST_DIGITS: Final = 10
@@ -178,7 +176,8 @@ class Harness(Capability):
 
         Raises:
             RunEndedError: The run ended without an answer; it holds the outcome.
-            HarnessError, AgentGoneError: See ``Run.wait``.
+            HarnessError: See ``Run.wait``; or the run of a known ``key`` was asked for another form.
+            AgentGoneError: See ``Run.wait``.
             ConfigurationError, QuotaError, PayloadError: See ``submit``.
         """
         self._refuse_to_wait()
@@ -186,7 +185,7 @@ class Harness(Capability):
         outcome = await run.wait()
         if not outcome.is_completed:
             raise RunEndedError(outcome)
-        return outcome.text if output is None else output.model_validate_json(json.dumps(outcome.value))
+        return outcome.text if output is None else to_form(outcome.value, output)
 
     # --- looking
 

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any, Final
 from agentkit.clock import Clock, Duration, duration_of
 from agentkit.errors import ConfigurationError, ToolError
 from agentkit.harness.output import text_of
+from agentkit.harness.reasons import InvalidArguments
 from agentkit.harness.signals import cancelled, until_first
-from agentkit.harness.signature import InvalidArguments
 from agentkit.harness.tools import DEFAULT_TIMEOUT, Effect, Tool, ToolContext
 from agentkit.jobs.failures import is_memory_limit
 

@@ -11,6 +11,7 @@ from agentkit.capability import Scope
 from agentkit.errors import ConfigurationError
 from agentkit.harness.model import ChatModel
 from agentkit.harness.tools import OpenTools, Tool, ToolSource
+from agentkit.jobs.failures import is_memory_limit
 from agentkit.model_settings import settings_for
 
 logger = logging.getLogger(__name__)
@@ -72,13 +73,17 @@ class Opening:
         return tools
 
     async def close(self) -> None:
-        """Let go of what was opened."""
+        """Let go of what was opened; what can't be closed is only logged, as no run needs it any more."""
         self._model = None
         sources, self._open_sources = self._open_sources, []
-        for source in sources:
-            await source.close()
         opened, self._opened = self._opened, AsyncExitStack()
-        await opened.aclose()
+        for close in [*(source.close for source in sources), opened.aclose]:
+            try:
+                await close()
+            except Exception as error:
+                if is_memory_limit(error):
+                    raise
+                logger.warning("a model or a source of tools can't be closed", exc_info=True)
 
     def _made(self) -> Any:
         stand_in = self._lifecycle.stand_in(_STAND_IN)

@@ -9,9 +9,9 @@ from typing import Final
 
 from agentkit.harness.messages import ToolCall
 from agentkit.harness.model import Reply
+from agentkit.harness.reasons import InvalidArguments, read_with
 from agentkit.harness.records import CallEntry, Ending
 from agentkit.harness.repetition import digest_of
-from agentkit.harness.signature import InvalidArguments
 from agentkit.harness.tools import Tool
 
 #: So many calls of one answer are run; the rest is told to come later.
@@ -65,7 +65,7 @@ def _line(call: ToolCall, entry: CallEntry, reply: Reply, tools: Mapping[str, To
         there_are = ", ".join(tools) or "none"
         return ended(entry, call.arguments, "invalid", f"There is no tool {call.name!r}; there are: {there_are}.")
     try:
-        tool.read(call.arguments)
+        read_with(tool.read, call.arguments)
     except InvalidArguments as error:
         return ended(entry, call.arguments, "invalid", f"Not run, the arguments are wrong: {error}")
     return replace(entry, effect=tool.effect, state="awaiting" if tool.approve else "planned")

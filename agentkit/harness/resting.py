@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 from agentkit.clock import from_ms
+from agentkit.harness.output import clipped, fitting
 from agentkit.harness.parts import Parts
 from agentkit.harness.planning import UNKNOWN, ended
 from agentkit.harness.records import AnswerEntry, CallEntry, Entry, RunStatus, entry_key, to_entry
@@ -12,6 +14,8 @@ from agentkit.harness.run_log import RunLog
 from agentkit.harness.signals import Stop
 
 CANCELLED: Final = "cancelled"
+#: In characters; a store keeps it beside an answer.
+_LONGEST_REASON: Final = 2_000
 
 
 def cancel_key(run: str) -> str:
@@ -49,8 +53,9 @@ class Resting:
                 transcript.take(stored)
                 return
             run.status, run.awaiting = "parked", [call.number for call in awaiting]
-            await self._scope.storage.put_many(self._log.changes([]))
+            changes = await self._store()
             await self._parts.queue.park()
+        self._log.committed(changes, [])
         self.is_reached = True
         self._parts.live.rest()
         for call in awaiting:
@@ -61,13 +66,16 @@ class Resting:
         moment = from_ms(until_ms)
         self._log.run.retry_at_ms = until_ms
         async with self._scope.transaction():
-            await self._scope.storage.put_many(self._log.changes([]))
+            changes = await self._store()
             await self._parts.queue.beat_at(moment)
+        self._log.committed(changes, [])
         self.is_reached = True
         self._log.tell("harness:postpone", until=moment)
 
     async def finish(self, status: RunStatus, reason: str = "", answer: AnswerEntry | None = None) -> None:
         """End the run: every call gets its result, the turn is closed, and the next run may begin.
+
+        Nothing of it is so long that it can't be stored: an end always comes.
 
         Args:
             status: How it ends.
@@ -75,21 +83,29 @@ class Resting:
             answer: The model's last word; without one the harness closes the turn.
         """
         run, live = self._log.run, self._parts.live
+        reason = fitting(clipped(reason, _LONGEST_REASON), self._log.room // 2)
         lines: list[Entry] = [self._closed(call, reason or status) for call in self._log.transcript.open_calls()]
-        run.status, run.reason, run.retry_at_ms, run.awaiting = status, reason, None, []
-        run.text = self._latest_text() if answer is None else answer.text
+        run.status, run.reason, run.retry_at_ms, run.awaiting, run.output = status, reason, None, [], None
+        run.text = self._log.fitting(self._latest_text() if answer is None else answer.text)
+        if status != "completed":
+            run.value = None
         run.ended_ms = self._scope.clock.now_ms()
         lines.append(answer or self._closing(status, reason))
         async with self._scope.transaction():
-            await self._scope.storage.put_many(self._log.changes(lines))
+            changes = await self._store(lines)
             await self._scope.storage.delete(cancel_key(run.id))
             await self._parts.queue.remove(run.id)
-        self._log.transcript.take(lines)
+        self._log.committed(changes, lines)
         self.is_reached = True
         live.reset()
         live.rest()
         told = reason if status == "stopped" else ""
         self._log.tell("harness:end", status=status, reason=told, turns=run.turns, tokens=run.usage.tokens)
+
+    async def _store(self, lines: Sequence[Entry] = ()) -> Mapping[str, Any]:
+        changes = self._log.changes(lines)
+        await self._scope.storage.put_many(changes)
+        return changes
 
     def _closed(self, call: CallEntry, reason: str) -> CallEntry:
         arguments = self._log.arguments(call)
@@ -100,7 +116,7 @@ class Resting:
     def _closing(self, status: str, reason: str) -> AnswerEntry:
         """Return what stands in for the model's last word: what had come of it, and why no more did."""
         why = {"stopped": f"stopped by its limit: {reason}", "failed": "given up after an error"}.get(status, status)
-        text = f"{self._parts.live.text}\n[This run was {why}.]".strip()
+        text = f"{self._log.fitting(self._parts.live.text)}\n[This run was {why}.]".strip()
         return AnswerEntry(number=self._log.transcript.next_number, run=self._log.run.id, text=text)
 
     def _latest_text(self) -> str:

@@ -13,8 +13,8 @@ from agentkit.harness.parts import Parts
 from agentkit.harness.records import AnswerEntry, CallEntry, Entry, RunRecord, run_key, usage_key
 from agentkit.harness.transcript import Transcript
 
-#: JSON may take six bytes for a character, and there is more in a line than its text.
-_BYTES: Final = 7
+#: A record holds an answer as text and as a value, and there is more in it.
+_SHARE: Final = 3
 
 
 class RunLog:
@@ -23,30 +23,37 @@ class RunLog:
     Attributes:
         run: The run.
         transcript: What of the log the model is shown.
-        usage: What model calls took since the last commit.
+        latest: What the latest model call took.
     """
 
     def __init__(self, parts: Parts, run: RunRecord, transcript: Transcript) -> None:
         self.run = run
         self.transcript = transcript
-        self.usage: list[Usage] = []
+        self.latest = Usage()
+        self._uncommitted: dict[str, Usage] = {}
         self._scope = parts.lifecycle
         self._live = parts.live
         self._spent_ms = run.spent_ms
         self._began_ms = self._scope.clock.now_ms()
 
+    def count(self, used: Usage) -> None:
+        """Take in what a model call took; it is stored with the next commit, whatever that is."""
+        self._uncommitted[usage_key(self.run.id, self.run.requests)] = used
+        self.run.requests += 1
+        self.run.usage += used
+        self.latest = used
+
     def changes(self, lines: Sequence[Entry]) -> dict[str, Any]:
-        """Return what is stored with these lines; it must be committed then."""
-        run = self.run
-        run.spent_ms = self._spent_ms + self._scope.clock.now_ms() - self._began_ms
-        changes = self.transcript.changes(lines)
-        while self.usage:
-            used = self.usage.pop(0)
-            changes[usage_key(run.id, run.requests)] = used
-            run.requests += 1
-            run.usage += used
-        changes[run_key(run.id)] = run
-        return changes
+        """Return what is stored with these lines; see ``committed``."""
+        self.run.spent_ms = self._spent_ms + self._scope.clock.now_ms() - self._began_ms
+        return {**self.transcript.changes(lines), **self._uncommitted, run_key(self.run.id): self.run}
+
+    def committed(self, changes: Mapping[str, Any], lines: Sequence[Entry]) -> None:
+        """Take over what was stored, and tell whoever follows the run."""
+        for key in changes:
+            self._uncommitted.pop(key, None)
+        self.transcript.take(lines)
+        self._live.signal.notify()
 
     async def commit(self, *lines: Entry, more: Mapping[str, Any] = MappingProxyType({})) -> None:
         """Store lines and the run together; who follows the run is told.
@@ -55,23 +62,27 @@ class RunLog:
             lines: New ones, or new states of calls.
             more: Further values.
         """
-        await self._scope.storage.put_many({**self.changes(lines), **more})
-        self.transcript.take(lines)
+        changes = self.changes(lines)
+        await self._scope.storage.put_many({**changes, **more})
+        self.committed(changes, lines)
         if any(isinstance(line, AnswerEntry) for line in lines):
             self._live.reset()
-        self._live.signal.notify()
 
     def arguments(self, call: CallEntry) -> str:
         """Return the arguments of a call, as the model wrote them."""
         return self.transcript.call_of(call).arguments
 
     @property
-    def longest(self) -> int:
-        """Characters that one line of the log can hold, whatever they are."""
-        return self._scope.storage.max_value_bytes // _BYTES
+    def room(self) -> int:
+        """Bytes that an answer, or any other text in a line or the record, may take as JSON."""
+        return self._scope.storage.max_value_bytes // _SHARE
 
     def fitting(self, text: str) -> str:
-        """Return as much of a text as one value can hold."""
+        """Return as much of a text as a line can hold."""
+        return fitting(text, self.room)
+
+    def full(self, text: str) -> str:
+        """Return as much of a text as a value of its own can hold."""
         return fitting(text, self._scope.storage.max_value_bytes)
 
     def tell(self, event: str, **facts: Any) -> None:

@@ -11,15 +11,11 @@ from typing import Any, Final
 
 from agentkit.errors import ConfigurationError
 from agentkit.harness.docstrings import Doc, read_doc
+from agentkit.harness.reasons import read_with
 from agentkit.json_value import JsonValue
 
-_MOST_REASONS: Final = 5
 #: Keeps arguments such as ``json`` or ``copy`` apart from what a pydantic model has of that name.
 _FIELD: Final = "argument_"
-
-
-class InvalidArguments(Exception):  # noqa: N818  # control flow: the reason goes back to the model
-    """A model called a tool with arguments that it doesn't take."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,12 +46,7 @@ class Signature:
         Raises:
             InvalidArguments: They are none that the function takes; says why.
         """
-        from pydantic import ValidationError
-
-        try:
-            read = self.model.model_validate_json(arguments.strip() or "{}")
-        except ValidationError as error:
-            raise InvalidArguments(_reason(error)) from None
+        read = read_with(self.model.model_validate_json, arguments.strip() or "{}")
         return {name.removeprefix(_FIELD): getattr(read, name) for name in self.model.model_fields}
 
 
@@ -112,11 +103,3 @@ def without_titles(schema: Any) -> Any:
         for key, value in schema.items()
         if not (key == "title" and isinstance(value, str))
     }
-
-
-def _reason(error: Any) -> str:
-    """Say what is wrong, without repeating what was sent."""
-    found = error.errors(include_url=False, include_input=False, include_context=False)
-    reasons = [": ".join(filter(None, [".".join(map(str, each["loc"])), each["msg"]])) for each in found]
-    more = f"; and {len(reasons) - _MOST_REASONS} more" if len(reasons) > _MOST_REASONS else ""
-    return "; ".join(reasons[:_MOST_REASONS]) + more

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import AsyncIterator
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import httpx
 import pytest
 import respx
+from pydantic import BaseModel
 
 from agentkit.clock import to_ms
 from agentkit.errors import ConfigurationError, ModelError
@@ -157,8 +160,10 @@ async def test_empty_answer_is_asked_again(manual_runtime: Start, reply: Reply) 
     ("reply", "reason"),
     [
         (Reply(finish="refused"), "refused to answer"),
-        (Reply(text="x" * 200_000), "more than 149,796 characters"),
-        (Reply(text="x", extra={"thoughts": "x" * 200_000}), "can be kept"),
+        (Reply(text="x" * 400_000), "349,525 can be kept"),
+        (Reply(text="x", extra={"thoughts": "x" * 400_000}), "can be kept"),
+        (Reply(text="x", extra={"score": float("nan")}), "which JSON can't carry"),
+        (Reply(text="x", calls=[None]), "raised AttributeError"),  # type: ignore[arg-type]  # what a model of somebody's gets wrong,
     ],
 )
 async def test_answer_that_cannot_be_used(manual_runtime: Start, reply: Reply, reason: str) -> None:
@@ -197,7 +202,75 @@ async def test_answer_without_an_end_is_left(manual_runtime: Start) -> None:
     outcome = await outcome_after(runtime, 60)
 
     assert outcome.status == "failed"
-    assert "more than" in outcome.reason
+    assert "can be kept" in outcome.reason
+
+
+@pytest.mark.parametrize("character", ["\x00", "語", "\U0001f600", '"'])
+@pytest.mark.parametrize("is_streamed", [True, False])
+async def test_answer_that_is_long_as_json(manual_runtime: Start, character: str, is_streamed: bool) -> None:
+    """However many bytes its characters take there, the run ends, what it took is kept, and the next one begins."""
+
+    class Flood:
+        name = "flood"
+
+        async def reply(self, request: Any) -> AsyncIterator[Delta | Reply]:
+            if len(request.messages) > 1:
+                yield Reply(text="Hello.")
+                return
+            if is_streamed:
+                yield Delta(text=character * 600_000)
+            yield Reply(text=character * 600_000, usage=Usage(input_tokens=1, output_tokens=2))
+
+    runtime = await manual_runtime(Clerk, model=Flood(), deps=Office())
+    ada = runtime.get(Clerk, "ada")
+    run = await ada.submit("one")
+    await runtime.advance(1)
+
+    outcome = await run.wait()
+
+    assert outcome.status == "failed"
+    assert "can be kept" in outcome.reason
+    assert len(await run.usage()) == 1
+    assert await ada.ask("two") == "Hello."
+
+
+async def test_answer_that_just_fits(manual_runtime: Start) -> None:
+    """It is kept, as text and as a value of its form."""
+
+    class Story(BaseModel):
+        words: str
+
+    words = "\U0001f600" * 20_000
+    model = ScriptedModel(json.dumps({"words": words}, ensure_ascii=False))
+    runtime = await manual_runtime(Clerk, model=model, deps=Office())
+
+    story = await runtime.get(Clerk, "ada").ask("tell", output=Story)
+
+    assert story.words == words
+
+
+@pytest.mark.parametrize(
+    ("reply", "reason"),
+    [
+        (Reply(), "empty answer, 6 times in a row"),
+        (Reply(text="well", finish="refused"), "refused to answer"),
+        (Reply(calls=(tool_call("fail"),) * 300), "300 tools at once"),
+        (Reply(text="x", extra={"thoughts": "x" * 400_000}), "can be kept"),
+    ],
+)
+async def test_what_a_useless_answer_took_is_counted(manual_runtime: Start, reply: Reply, reason: str) -> None:
+    """As the server counted it, each time."""
+    used = Usage(input_tokens=1_000, output_tokens=8_000)
+    model = ScriptedModel(lambda _: replace(reply, usage=used))
+    runtime = await manual_runtime(Clerk, model=model, deps=Office())
+    run = await runtime.get(Clerk, "ada").submit("hi")
+    await runtime.advance(600)
+
+    outcome = await run.wait()
+
+    assert reason in outcome.reason
+    assert await run.usage() == [used] * len(model.requests)
+    assert outcome.usage.tokens == 9_000 * len(model.requests)
 
 
 async def test_cut_off_answer_is_a_normal_end(manual_runtime: Start) -> None:
@@ -308,6 +381,24 @@ async def test_usage_is_estimated_where_nobody_counted(manual_runtime: Start) ->
     used = await run.usage()
 
     assert used == [Usage(input_tokens=2, output_tokens=10, is_estimated=True)] * 2
+
+
+async def test_usage_of_a_stream_that_breaks_off_without_text(manual_runtime: Start) -> None:
+    """The model was at work: it had begun to write arguments."""
+
+    class Breaking(Halting):
+        async def reply(self, request: Any) -> AsyncIterator[Delta | Reply]:
+            yield Delta()
+            raise ModelError("it broke")
+
+    runtime = await manual_runtime(Clerk, deps=(office := Office()))
+    office.options["model"] = Breaking(0, runtime.clock)
+    run = await runtime.get(Clerk, "ada").submit("12345678")
+    await run.wait()
+
+    used = await run.usage()
+
+    assert used == [Usage(input_tokens=2, output_tokens=0, is_estimated=True)]
 
 
 # --- over the wire

@@ -6,10 +6,10 @@ import asyncio
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel
 
 from agentkit import AgentOptions, current_agent, from_thread
 from agentkit.errors import AgentGoneError, RunEndedError, ToolError
@@ -107,6 +107,54 @@ async def test_tool_that_raises_what_ends_processes(manual_runtime: Start, error
     entry = await result_of(manual_runtime, leave)
 
     assert entry.ending == "error"
+
+
+@pytest.mark.parametrize("kind", [Exception, ToolError])
+async def test_tool_that_raises_what_cannot_be_shown(manual_runtime: Start, kind: type[Exception]) -> None:
+    """The kind of the error has to do."""
+
+    class Mute(kind):  # type: ignore[valid-type,misc]  # of either kind
+        def __str__(self) -> str:
+            raise LookupError
+
+    @tool
+    async def work() -> None:
+        """Work."""
+        raise Mute
+
+    entry = await result_of(manual_runtime, work)
+
+    assert entry.ending == "error"
+
+
+async def test_tool_that_cancels_its_own_task(manual_runtime: Start) -> None:
+    """As a time-out of a library may, by accident: it is a failure of the tool, which isn't run again."""
+    effects = []
+
+    @tool
+    async def pay() -> str:
+        """Pay."""
+        effects.append("paid")
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.sleep(0)
+        return "paid"
+
+    @tool
+    async def hasty() -> str:
+        """Be hasty."""
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        return "done"
+
+    entry = await result_of(manual_runtime, pay)
+    other = await result_of(manual_runtime, hasty)
+
+    assert (entry.ending, other.ending) == ("error", "error")
+    assert "cancelled. What it had done by then stays done" in entry.text
+    assert effects == ["paid"]
 
 
 async def test_siblings_of_a_failing_call_finish(manual_runtime: Start) -> None:
@@ -221,12 +269,12 @@ async def test_agent_that_keeps_small_values_only(manual_runtime: Start) -> None
         """Flood."""
         return "é" * 100_000
 
-    model = ScriptedModel(tool_call("flood"), "I see.", "x" * 1_000)
+    model = ScriptedModel(tool_call("flood"), "I see.", "x" * 2_000)
     runtime = await manual_runtime(Small, model=model, deps=Office(more=[flood]))
     ada = runtime.get(Small, "ada")
 
     answer = await ada.ask("do it")
-    with pytest.raises(RunEndedError, match="more than 714 characters"):
+    with pytest.raises(RunEndedError, match="1,666 can be kept"):
         await ada.ask("talk")
 
     assert answer == "I see."
@@ -340,6 +388,61 @@ async def test_arguments_that_are_no_object(manual_runtime: Start, arguments: st
     assert "arguments are wrong" in result.text
     assert answer.calls[0].arguments.startswith('{"invalid_arguments": ')  # type: ignore[union-attr]  # by the script
     assert office.read == []
+
+
+ZONES = {"Berlin": "noon"}
+Zone = Annotated[str, AfterValidator(lambda name: ZONES[name])]
+
+
+async def test_validator_that_raises_anything(manual_runtime: Start) -> None:
+    """Only a ``ValueError`` is one that pydantic knows; the model is told of all of them, and may try again."""
+
+    def read(_: str) -> Any:
+        raise TypeError("never right")
+
+    @tool(effect="read")
+    async def tell(zone: Zone) -> str:
+        """Tell the time."""
+        return zone
+
+    async def call(_: Any, __: ToolContext) -> str:
+        return "never"
+
+    picky = Tool(name="picky", description="", schema={"type": "object"}, read=read, call=call)
+    wrong = [tool_call("tell", zone="Atlantis"), tool_call("picky")]
+    model = ScriptedModel(wrong, tool_call("tell", zone="Berlin"), "Noon.")
+    runtime = await manual_runtime(Clerk, model=model, deps=Office(more=[tell, picky]))
+
+    answer = await runtime.get(Clerk, "ada").ask("what time is it?")
+
+    assert answer == "Noon."
+    assert [message.text for message in model.requests[1].messages[-2:]] == [
+        "Not run, the arguments are wrong: KeyError: 'Atlantis'",
+        "Not run, the arguments are wrong: TypeError: never right",
+    ]
+    assert model.requests[2].messages[-1].text == "noon"
+
+
+async def test_approved_call_that_is_no_longer_valid(manual_runtime: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was right when it was asked for may be wrong when a person has decided: the model is told."""
+
+    @tool(approve=True)
+    async def tell(zone: Zone) -> str:
+        """Tell the time."""
+        return zone
+
+    model = ScriptedModel(tool_call("tell", zone="Berlin"), "It is unknown.")
+    runtime = await manual_runtime(Clerk, model=model, deps=Office(more=[tell]))
+    ada = runtime.get(Clerk, "ada")
+    await ada.submit("what time is it?")
+    await runtime.advance(1)
+    [pending] = await ada.use(lambda clerk: clerk.harness.pending())
+
+    monkeypatch.delitem(ZONES, "Berlin")
+    await ada.use(lambda clerk: clerk.harness.decide(pending.call_id, True, "eve"))
+    await runtime.advance(1)
+
+    assert model.requests[1].messages[-1].text == "Not run, the arguments are wrong: KeyError: 'Berlin'"
 
 
 async def test_unknown_tool(manual_runtime: Start) -> None:

@@ -25,6 +25,96 @@ def endless() -> ScriptedModel:
     return ScriptedModel(*[tool_call("look_up", name=str(number)) for number in range(99)])
 
 
+# --- errors
+
+
+class Unopened(ScriptedModel):
+    """Can't be opened."""
+
+    async def __aenter__(self) -> None:
+        raise LookupError("secret details")
+
+    async def __aexit__(self, *_: object) -> None:
+        raise AssertionError
+
+
+class Broken:
+    """Tools that can't even be asked for."""
+
+    def open(self, clock: Any) -> Any:
+        return self
+
+    async def tools(self) -> Any:
+        raise LookupError("secret details")
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("model", "more"), [(Unopened("Hello."), []), (ScriptedModel("Hello."), [Broken()])])
+async def test_error_that_nobody_foresaw(manual_runtime: Start, model: Any, more: list[Any]) -> None:
+    """The run fails and names the kind at once; those behind it have their turn."""
+    runtime = await manual_runtime(Clerk, model=model, deps=Office(more=more))
+    ada = runtime.get(Clerk, "ada")
+    runs = [await ada.submit(word) for word in ("one", "two")]
+
+    outcomes = [await run.wait() for run in runs]
+
+    assert [str(outcome) for outcome in outcomes] == ['failed("it failed with LookupError")'] * 2
+    assert await beats(runtime) == []
+
+
+async def test_usage_outlives_an_error(manual_runtime: Start) -> None:
+    """What the answer took that brought it about is kept."""
+    more = Broken()
+    model = ScriptedModel(tool_call("look_up", name="bob"))
+
+    async def tools() -> list[Any]:
+        if model.requests:
+            raise LookupError
+        return []
+
+    more.tools = tools  # type: ignore[method-assign]  # from the second time on
+    runtime = await manual_runtime(Clerk, model=model, deps=Office(more=[more]))
+    run = await runtime.get(Clerk, "ada").submit("hi")
+
+    outcome = await run.wait()
+
+    [call] = [line for line in await log_of(runtime) if isinstance(line, CallEntry)]
+    assert str(outcome) == 'failed("it failed with LookupError")'
+    assert outcome.usage.tokens == 15
+    assert len(await run.usage()) == 1
+    assert call.state == "done"
+
+
+async def test_model_and_tools_that_cannot_be_closed(manual_runtime: Start, caplog: pytest.LogCaptureFixture) -> None:
+    """The run is over all the same, and the next one begins at once."""
+
+    class Clinging(ScriptedModel):
+        async def __aenter__(self) -> None:
+            pass
+
+        async def __aexit__(self, *_: object) -> None:
+            raise LookupError
+
+    class Sticky(Broken):
+        async def tools(self) -> Any:
+            return []
+
+        async def close(self) -> None:
+            raise LookupError
+
+    model = Clinging("One.", "Two.")
+    runtime = await manual_runtime(Clerk, model=model, deps=Office(more=[Sticky()]))
+    ada = runtime.get(Clerk, "ada")
+
+    answers = [await ada.ask(word) for word in ("one", "two")]
+
+    assert answers == ["One.", "Two."]
+    assert "background work failed" not in caplog.text
+    assert "can't be closed" in caplog.text
+
+
 # --- limits
 
 

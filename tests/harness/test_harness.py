@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from contextlib import suppress
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict, Field, SecretStr, computed_field, field_validator
 
 from agentkit import Agent
 from agentkit.errors import AgentGoneError, ConfigurationError, HarnessError, PayloadError, QuotaError, RunEndedError
@@ -437,6 +438,94 @@ async def test_form_of_a_class_that_is_gone(manual_runtime: Start) -> None:
     found = await ada.ask("where?", output=Local, key="k")
 
     assert found == Local(street="Main")
+
+
+class Login(BaseModel):
+    password: SecretStr
+
+
+class Box(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+    width: int
+
+    @computed_field  # type: ignore[prop-decorator]  # a property below it is what pydantic asks for
+    @property
+    def area(self) -> int:
+        """Of the box."""
+        return self.width**2
+
+
+class Price(BaseModel):
+    cents: int
+
+    @field_validator("cents")
+    @classmethod
+    def to_cents(cls, euros: int) -> int:
+        """Take euros."""
+        return euros * 100
+
+
+class Renamed(BaseModel):
+    there: int = Field(validation_alias="given", serialization_alias="shown")
+    hidden: str = Field(exclude=True)
+
+
+@pytest.mark.parametrize(
+    ("form", "answer"),
+    [
+        (Login, {"password": "hunter2"}),
+        (Box, {"width": 2}),
+        (Price, {"cents": 5}),
+        (Renamed, {"given": 1, "hidden": "x"}),
+    ],
+)
+async def test_object_is_what_the_model_said(manual_runtime: Start, form: type[BaseModel], answer: Any) -> None:
+    """Read once from its JSON, not from a dump of the object."""
+    runtime = await manual_runtime(Clerk, model=ScriptedModel(json.dumps(answer)), deps=Office())
+
+    found = await runtime.get(Clerk, "ada").ask("what?", output=form)
+
+    assert found == form.model_validate(answer)
+
+
+class Zone(BaseModel):
+    name: str
+
+    @field_validator("name")
+    @classmethod
+    def is_known(cls, name: str) -> str:
+        """Raise what pydantic lets through."""
+        return {"Berlin": name}[name]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ('{"name": "Atlantis"}', "KeyError: 'Atlantis'"),
+        ('{"name": "Berlin", "size": NaN}', "which JSON can't carry"),
+        ('{"name": "Berlin", "size": 1e999}', "which JSON can't carry"),
+        ('{"name": "Berlin", "size": ' + "[" * 300 + "]" * 300 + "}", "nested too deeply"),
+    ],
+)
+async def test_answer_that_cannot_be_read_is_sent_back(manual_runtime: Start, wrong: str, reason: str) -> None:
+    """Whatever its validators raise, and whatever JSON can't carry."""
+    model = ScriptedModel(wrong, '{"name": "Berlin"}')
+    runtime = await manual_runtime(Clerk, model=model, deps=Office())
+
+    zone = await runtime.get(Clerk, "ada").ask("where?", output=Zone)
+
+    assert zone == Zone(name="Berlin")
+    assert reason in model.requests[1].messages[-1].text
+
+
+async def test_known_key_and_another_form(manual_runtime: Start) -> None:
+    """The run of a key has the form that it was asked for first."""
+    runtime = await manual_runtime(Clerk, model=ScriptedModel("Main Street"), deps=Office())
+    ada = runtime.get(Clerk, "ada")
+    await ada.ask("where?", key="k")
+
+    with pytest.raises(HarnessError, match="the answer is no Address"):
+        await ada.ask("where?", output=Address, key="k")
 
 
 async def test_form_must_be_a_model(manual_runtime: Start) -> None:
