@@ -61,16 +61,20 @@ def settings_for(
     """Return the settings; what isn't given is ``AGENTKIT_MODEL``, ``OPENAI_BASE_URL`` and ``OPENAI_API_KEY``.
 
     Raises:
-        ConfigurationError: If no model is named, or OpenAI's own endpoint has no key.
+        ConfigurationError: If no model is named, OpenAI's own endpoint has no key, or the key can't be sent.
     """
     name = name or environment.get("AGENTKIT_MODEL")
     if not name:
         message = "no model is named; pass its name, or set AGENTKIT_MODEL"
         raise ConfigurationError(message)
     base_url = base_url or environment.get("OPENAI_BASE_URL") or None
-    api_key = api_key or environment.get("OPENAI_API_KEY") or None
+    # A secret that was read from a file ends in a newline.
+    api_key = (api_key or environment.get("OPENAI_API_KEY") or "").strip() or None
     if api_key is None and base_url is None:
         message = f"model {name!r} needs a key; set OPENAI_API_KEY, or OPENAI_BASE_URL for a server that needs none"
+        raise ConfigurationError(message)
+    if api_key is not None and not (api_key.isascii() and api_key.isprintable()):
+        message = "OPENAI_API_KEY holds characters that no header can carry; copy it again"
         raise ConfigurationError(message)
     if base_url is not None and urlsplit(base_url).scheme not in ("http", "https"):
         message = "OPENAI_BASE_URL is no URL; write it like http://127.0.0.1:8080/v1"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from email.utils import parsedate_to_datetime
 from typing import Final
@@ -17,17 +18,14 @@ def asked_wait(headers: Mapping[str, str], now: datetime) -> timedelta | None:
     >>> asked_wait({"retry-after": "5"}, datetime(2026, 1, 1))
     datetime.timedelta(seconds=5)
     """
-    try:
-        milliseconds = float(headers.get("retry-after-ms", "nan"))
-        seconds = milliseconds / 1000 if math.isfinite(milliseconds) else float(headers.get("retry-after", "nan"))
-        return timedelta(seconds=max(seconds, 0)) if math.isfinite(seconds) else None
-    except (ValueError, OverflowError):
-        pass
-    try:
-        moment = parsedate_to_datetime(headers["retry-after"])
-        return max(moment - now, timedelta(0))
-    except (ValueError, TypeError, OverflowError):
-        return None
+    asked = headers.get("retry-after", "")
+    for number, unit in ((headers.get("retry-after-ms", ""), 1_000), (asked, 1)):
+        with suppress(ValueError, OverflowError):
+            if math.isfinite(seconds := float(number) / unit):
+                return timedelta(seconds=max(seconds, 0))
+    with suppress(ValueError, TypeError, OverflowError):
+        return max(parsedate_to_datetime(asked) - now, timedelta(0))
+    return None
 
 
 def is_passing(status: int, code: str | None) -> bool:

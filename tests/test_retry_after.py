@@ -22,6 +22,9 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
         ({"retry-after": "soon"}, None),
         ({"retry-after": "1e999"}, None),
         ({"retry-after": "1e300"}, None),
+        ({"retry-after-ms": "soon"}, None),
+        ({"retry-after-ms": "soon", "retry-after": "9"}, timedelta(seconds=9)),
+        ({"retry-after-ms": "inf", "retry-after": "9"}, timedelta(seconds=9)),
         ({}, None),
     ],
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, Final, Literal
 
 from agentkit.errors import ModelError
@@ -12,7 +13,7 @@ from agentkit.json_value import JsonValue
 #: What we understand ourselves; the rest is the provider's, and goes back to it.
 _KNOWN: Final = frozenset({"role", "content", "tool_calls", "function_call", "refusal", "audio", "annotations"})
 _KNOWN_OF_CALL: Final = frozenset({"index", "id", "type", "function"})
-_CALLED: Final = ("tool_calls", "function_call")
+_NO_ARGUMENTS: Final[tuple[JsonValue, ...]] = (None, {}, [])
 _REFUSED: Final = ("content_filter",)
 
 
@@ -33,6 +34,9 @@ class _Call:
         arguments = function.get("arguments")
         if isinstance(arguments, str):
             self.arguments.append(arguments)
+        elif arguments not in _NO_ARGUMENTS:
+            # Some servers send the object itself. Whatever else it is must not be run as if it were nothing.
+            self.arguments.append(json.dumps(arguments))
         _merge(self.extra, {key: value for key, value in part.items() if key not in _KNOWN_OF_CALL})
 
 
@@ -48,7 +52,8 @@ class Completion:
         self._model = model
         self._finish: str | None = None
         self._refusal = ""
-        self._calls: dict[int, _Call] = {}
+        self._calls: list[_Call] = []
+        self._latest: dict[Any, _Call] = {}
         self._usage: Usage | None = None
         self._extra: dict[str, JsonValue] = {}
 
@@ -84,14 +89,18 @@ class Completion:
         _merge(self._extra, {key: value for key, value in delta.items() if key not in _KNOWN})
         return text
 
-    def _call_at(self, index: int, part: dict[str, Any]) -> _Call:
-        """Return the call that a part belongs to; servers that number all of them 0 tell them apart by their ids."""
-        call = self._calls.get(index)
-        if call is not None and part.get("id") and call.id and part["id"] != call.id:
-            index = max(self._calls) + 1
-            call = next((known for known in self._calls.values() if known.id == part["id"]), None)
+    def _call_at(self, index: Any, part: dict[str, Any]) -> _Call:
+        """Return the call that a part belongs to: the latest of its number, unless its id says otherwise.
+
+        Servers that give all calls one number, or none, tell them apart by their ids, some in the first part only.
+        """
+        id, call = part.get("id"), self._latest.get(index)
+        if call is not None and id and call.id and id != call.id:
+            call = next((known for known in self._calls if known.id == id), None)
         if call is None:
-            call = self._calls[index] = _Call()
+            call = _Call()
+            self._calls.append(call)
+        self._latest[index] = call
         return call
 
     def reply(self) -> Reply:
@@ -104,7 +113,7 @@ class Completion:
             raise ModelError(f"the answer of {self._model} broke off without an end", is_passing=True)
         calls = tuple(
             ToolCall(id=call.id, name=call.name, arguments="".join(call.arguments) or "{}", extra=call.extra)
-            for _, call in sorted(self._calls.items())
+            for call in self._calls
         )
         return Reply(
             text=self.text or self._refusal,

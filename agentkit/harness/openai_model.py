@@ -191,7 +191,7 @@ class OpenAIModel:
                 message = f"{self.name} didn't answer as a chat completion API does; check OPENAI_BASE_URL"
                 raise ConfigurationError(message)
             async for chunk in stream:
-                yield Delta(text=completion.take(chunk.model_dump(exclude_unset=True)))
+                yield Delta(text=completion.take(chunk.model_dump(exclude_unset=True, warnings=False)))
         except APIError as error:
             raise self._stream_error(error) from None
         except (ModelError, ConfigurationError, GeneratorExit):
@@ -235,8 +235,9 @@ class OpenAIModel:
         )
 
     def _shown(self, reason: str) -> str:
-        shown = " ".join(reason.split())[:_LONGEST_REASON]
-        return shown.replace(self._settings.api_key, "…") if self._settings.api_key else shown
+        """Return what a server says, in a line; replaced first and cut then, so that no part of the key stays."""
+        shown = reason.replace(self._settings.api_key, "…") if self._settings.api_key else reason
+        return " ".join(shown.split())[:_LONGEST_REASON]
 
 
 def _is_overflow(code: str, message: str) -> bool:

@@ -128,6 +128,43 @@ CALLS = [
         [("a", "add", '{"a": 1}'), ("b", "add", '{"a": 2}')],
         id="all numbered 0",
     ),
+    pytest.param(
+        [
+            call(0, "a", "add", ""),
+            call(0, None, None, '{"a": 1}'),
+            call(0, "b", "add", '{"a"'),
+            call(0, None, None, ": 2}"),
+        ],
+        [("a", "add", '{"a": 1}'), ("b", "add", '{"a": 2}')],
+        id="all numbered 0, named in the first part",
+    ),
+    pytest.param(
+        [
+            chunk({"tool_calls": [{"id": "a", "function": {"name": "add", "arguments": ""}}]}),
+            chunk({"tool_calls": [{"function": {"arguments": '{"a": 1}'}}]}),
+            chunk({"tool_calls": [{"id": "b", "function": {"name": "add", "arguments": ""}}]}),
+            chunk({"tool_calls": [{"function": {"arguments": '{"a": 2}'}}]}),
+        ],
+        [("a", "add", '{"a": 1}'), ("b", "add", '{"a": 2}')],
+        id="not numbered, named in the first part",
+    ),
+    pytest.param(
+        [
+            call(0, "a", "add", '{"a"'),
+            call(1, "b", "sub", '{"b"'),
+            call(0, None, None, ": 1}"),
+            call(1, "", "", ": 2}"),
+        ],
+        [("a", "add", '{"a": 1}'), ("b", "sub", '{"b": 2}')],
+        id="interleaved",
+    ),
+    pytest.param([call(0, "a", "add", {"a": [1]})], [("a", "add", '{"a": [1]}')], id="an object"),
+    pytest.param([call(0, "a", "add", [1])], [("a", "add", "[1]")], id="a list, which is invalid"),
+    pytest.param([call(0, "a", "add", 0)], [("a", "add", "0")], id="a number, which is invalid"),
+    pytest.param(
+        [call(0, "a", "add", {}), call(0, None, None, '{"a": 1}')], [("a", "add", '{"a": 1}')], id="object, text"
+    ),
+    pytest.param([call(0, "a", "add", None)], [("a", "add", "{}")], id="nothing"),
     pytest.param([call(0, "a", "add", "")], [("a", "add", "{}")], id="no arguments"),
     pytest.param(
         [
@@ -193,6 +230,29 @@ async def test_why_it_ended(model: OpenAIModel, finish: str, told: str) -> None:
 # --- what servers get wrong
 
 
+@respx.mock
+async def test_whole_answer_with_arguments_as_an_object(model: OpenAIModel) -> None:
+    """Also where nothing is streamed."""
+    called = {"id": "a", "type": "function", "function": {"name": "add", "arguments": {"a": 1}}}
+    whole = {"choices": [{"message": {"role": "assistant", "tool_calls": [called]}, "finish_reason": "tool_calls"}]}
+    respx.post(CHAT).mock(return_value=httpx.Response(200, json=whole))
+
+    reply = await answer(model)
+
+    assert [each.arguments for each in reply.calls] == ['{"a": 1}']
+
+
+@pytest.mark.parametrize("length", range(240, 301, 10))
+@respx.mock
+async def test_no_part_of_a_key_is_told(model: OpenAIModel, length: int) -> None:
+    """A server may quote it anywhere in its message, and messages are cut."""
+    respx.post(CHAT).mock(return_value=refused(400, f"{'x' * length} {KEY} is wrong"))
+
+    error = await error_of(model)
+
+    assert KEY[:4] not in str(error)
+
+
 @pytest.mark.parametrize("is_done", [True, False])
 @respx.mock
 async def test_end_without_a_reason_is_a_failure(model: OpenAIModel, is_done: bool) -> None:
@@ -203,6 +263,17 @@ async def test_end_without_a_reason_is_a_failure(model: OpenAIModel, is_done: bo
 
     assert isinstance(error, ModelError)
     assert error.is_passing
+
+
+def test_key_from_a_file(http_client: httpx.AsyncClient) -> None:
+    """Its newline is no part of it; what no header can carry is refused at once, and not shown."""
+    kept = OpenAIModel("small", api_key=None, environment={"OPENAI_API_KEY": f" {KEY}\n"}, http_client=http_client)
+
+    assert kept._settings.api_key == KEY
+    for wrong in ("sk-é", "sk-a\nb", "sk-\x00"):
+        with pytest.raises(ConfigurationError, match="no header can carry") as caught:
+            OpenAIModel("small", api_key=wrong)
+        assert wrong not in str(caught.value)
 
 
 @respx.mock

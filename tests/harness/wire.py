@@ -27,7 +27,7 @@ def text(*words: str) -> list[dict[str, Any]]:
     return [chunk({"role": "assistant", "content": word}) for word in words]
 
 
-def call(index: int, id: str | None, name: str | None, arguments: str, **more: Any) -> dict[str, Any]:
+def call(index: int, id: str | None, name: str | None, arguments: Any, **more: Any) -> dict[str, Any]:
     """Return a chunk with a part of a call."""
     function = {"name": name, "arguments": arguments}
     return chunk({"tool_calls": [{"index": index, "id": id, "type": "function", "function": function, **more}]})
