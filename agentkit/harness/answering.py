@@ -27,6 +27,8 @@ RETRY: Final = RetryPolicy(max_attempts=6, base_delay=1.0, max_delay=60.0)
 LONGEST_PAUSE: Final = timedelta(seconds=60)
 #: One that asks for more than this is as good as gone.
 LONGEST_WAIT: Final = timedelta(days=1)
+#: A conversation can be shortened without a summary, if need be.
+_SUMMARY_TRIES: Final = 2
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
 
@@ -65,13 +67,15 @@ class Answering:
 
     async def ask(self, model: ChatModel, request: ChatRequest) -> Reply | None:
         """Send a request until it is answered; see ``answer``."""
+        run, is_answer = self._log.run, request.purpose == "answer"
+        failures = run.failures if is_answer else 0
         while not self._stop.is_asked:
             asked = await ask(
                 model,
                 request,
                 clock=self._parts.lifecycle.clock,
                 stop=self._stop,
-                live=self._parts.live if request.purpose == "answer" else Live(),
+                live=self._parts.live if is_answer else Live(),
                 room=self._log.room,
             )
             if asked.reply is not None or asked.usage.tokens:
@@ -79,7 +83,10 @@ class Answering:
             if asked.reply is not None:
                 return asked.reply
             if asked.error is not None:
-                await self._recover(asked.error)
+                failures += 1
+                if is_answer:
+                    run.failures = failures
+                await self._recover(asked.error, failures, most=RETRY.attempts() if is_answer else _SUMMARY_TRIES)
         return None
 
     def _request(self, tools: Mapping[str, Tool]) -> ChatRequest:
@@ -96,8 +103,13 @@ class Answering:
             answers=self._log.transcript.head.answers,
         )
 
-    async def _recover(self, error: ModelError) -> None:
+    async def _recover(self, error: ModelError, failures: int, *, most: int) -> None:
         """Do what may make the next try succeed.
+
+        Args:
+            error: What the latest try met.
+            failures: In a row.
+            most: So many are enough.
 
         Raises:
             ModelError: Nothing does.
@@ -105,10 +117,9 @@ class Answering:
         """
         if isinstance(error, ContextOverflowError) or not error.is_passing:
             raise error
-        self._log.run.failures += 1
-        if self._log.run.failures >= RETRY.attempts():
-            raise ModelError(f"{error}, {self._log.run.failures} times in a row")
-        wait = max(RETRY.wait(self._log.run.failures), error.wait or timedelta(0))
+        if failures >= most:
+            raise ModelError(f"{error}, {failures} times in a row")
+        wait = max(RETRY.wait(failures), error.wait or timedelta(0))
         if wait > LONGEST_WAIT:
             raise ModelError(f"{error}, and it asks to wait {wait}")
         clock = self._parts.lifecycle.clock

@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 
 _MILLISECOND: Final = timedelta(milliseconds=1)
 
+#: A thread can't be cancelled, and some coroutines won't be.
+_MAY_HAVE: Final = " It may still be at it, and what it does stays done; check before repeating it."
 _CANCELLED: Final = "The tool failed: something it waited for was cancelled."
 
 #: The harnesses whose tools are running here: code in a tool can't wait for a run of one of them.
@@ -106,7 +108,7 @@ class ToolRunner:
         result = await self._cancel(task, work)
         if result is not None:
             return result
-        may_have = "" if tool.effect == "read" else " What it had done by then stays done; check before repeating it."
+        may_have = "" if tool.effect == "read" else _MAY_HAVE
         if is_late:
             assert tool.timeout is not None
             text = f"The tool took longer than {tool.timeout.total_seconds():g} s and was cancelled.{may_have}"

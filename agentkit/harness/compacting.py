@@ -141,6 +141,8 @@ class Compacting:
         )
         try:
             reply = await self._answering.ask(model, request)
+            if reply is not None and not reply.text.strip():
+                raise ModelError(f"{model.name} gave an empty summary")
         except ModelError:
             # Better to go on with a poor memory than not at all.
             return clipped(f"{before}\n\n{record}".strip(), room * TOKEN)

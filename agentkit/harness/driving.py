@@ -109,13 +109,14 @@ class Driving:
     async def _next_run(self) -> RunRecord | None:
         self._is_wanted = False
         run = await self.parts.queue.first()
-        if run is None or await self._is_postponed(run):
+        if run is None or await self.is_postponed(run):
             return None
         if not self.parts.queue.is_beating:
             await self.parts.queue.beat()
         return run
 
-    async def _is_postponed(self, run: RunRecord) -> bool:
+    async def is_postponed(self, run: RunRecord) -> bool:
+        """Tell whether a server asked to wait longer, and nobody has cancelled the run since."""
         if run.retry_at_ms is None or run.retry_at_ms <= self.parts.lifecycle.clock.now_ms():
             return False
         return not await self.parts.lifecycle.storage.get(cancel_key(run.id))

@@ -36,6 +36,8 @@ class Follower:
         self._shown = ""
         self._attempt = source.live.attempt
         self._begun = False
+        #: All that is stored has been shown: what is coming in is what comes next.
+        self._is_at_end = False
 
     async def follow(self) -> AsyncIterator[StreamEvent]:
         """Yield events until the run has ended."""
@@ -48,16 +50,21 @@ class Follower:
                 self._number = max(self._number, run.first + 1)
                 async for event in self._stored():
                     yield event
-                if self._source.is_live(self._id):
-                    for event in self._coming():
-                        yield event
+                # All of it at once: while one is handed on, the answer may be stored and the next one be coming in.
+                is_next = self._is_at_end and self._source.is_live(self._id)
+                for event in list(self._coming()) if is_next else ():
+                    yield event
             if outcome is not None:
                 yield RunEnded(outcome=outcome)
                 return
             await changed.wait()
 
     async def _stored(self) -> AsyncIterator[StreamEvent]:
-        while (line := await self._source.line(self._number)) is not None and line.run == self._id:
+        while True:
+            line = await self._source.line(self._number)
+            self._is_at_end = line is None
+            if line is None or line.run != self._id:
+                return
             if isinstance(line, AnswerEntry):
                 for event in self._answer(line):
                     yield event

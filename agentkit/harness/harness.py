@@ -266,6 +266,7 @@ class Harness(Capability):
             if id == waiting[0]:
                 await self.lifecycle.storage.put(cancel_key(id), True)
                 await self._queue.unpark()
+                await self._queue.beat()  # it may have been put off for long
             else:
                 run = await self._stored_run(id)
                 run.status, run.ended_ms = "cancelled", self.lifecycle.clock.now_ms()
@@ -307,12 +308,12 @@ class Harness(Capability):
         return True
 
     async def _call_named(self, call_id: str) -> CallEntry | None:
-        run, _, number = call_id.rpartition("-")
+        number = str(call_id).rpartition("-")[2]
         if not (number.isascii() and number.isdecimal() and len(number) <= _MOST_DIGITS):
             return None
         stored = await self.lifecycle.storage.get(entry_key(int(number)))
         entry = None if stored is None else to_entry(stored)
-        return entry if isinstance(entry, CallEntry) and entry.run == run else None
+        return entry if isinstance(entry, CallEntry) and entry.call_id == call_id else None
 
     # --- what the lifecycle tells it
 
@@ -321,11 +322,10 @@ class Harness(Capability):
         run = await self._queue.first()
         if run is None:
             return None
-        now_ms = self.lifecycle.clock.now_ms()
-        if run.retry_at_ms is not None and run.retry_at_ms > now_ms:
+        if run.retry_at_ms is not None and await self._driving.is_postponed(run):
             return RescheduleAt(from_ms(run.retry_at_ms))
         await self._driving.wake()
-        return RescheduleAt(from_ms(now_ms) + HEARTBEAT)
+        return RescheduleAt(self.lifecycle.clock.now() + HEARTBEAT)
 
     async def on_evict(self) -> None:
         """Let whoever waits know."""

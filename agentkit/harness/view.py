@@ -12,9 +12,12 @@ from typing import Final
 from agentkit.harness.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage, check_history
 from agentkit.harness.records import AnswerEntry, CallEntry, Entry, UserEntry
 from agentkit.harness.repetition import WARN_AT, WARNING, Repetition
+from agentkit.json_value import plain
 
 _NO_NAME: Final = re.compile(r"[^a-zA-Z0-9_-]")
 _LONGEST_BROKEN: Final = 1_000
+#: Stands in for an answer whose thinking took all the length there was.
+_NOTHING: Final = "[This answer was cut off before it said anything.]"
 
 
 class View:
@@ -56,6 +59,9 @@ class View:
                 self.messages[-1] = UserMessage(text=f"{last.text}\n\n{text}")
             case UserEntry(text=text):
                 self.messages.append(UserMessage(text=text))
+            case AnswerEntry(text=text, calls=()) if not text.strip():
+                # Some providers refuse an empty message, others thinking without an answer.
+                self.messages.append(AssistantMessage(text=_NOTHING))
             case AnswerEntry():
                 calls = tuple(_sendable(call) for call in entry.calls)
                 self.messages.append(
@@ -71,13 +77,19 @@ class View:
 def _sendable(call: ToolCall) -> ToolCall:
     """Return a call as providers take it back: with a proper name, and a JSON object for arguments."""
     arguments = call.arguments
-    try:
-        is_object = isinstance(json.loads(arguments), dict)
-    except (ValueError, RecursionError):
-        is_object = False
-    if not is_object:
+    if not _is_object(arguments):
         arguments = json.dumps({"invalid_arguments": arguments[:_LONGEST_BROKEN]}) if arguments.strip() else "{}"
     return replace(call, name=_sendable_name(call.name), arguments=arguments)
+
+
+def _is_object(arguments: str) -> bool:
+    """Tell whether strict servers take arguments as a JSON object: not what Python alone reads, nor half characters."""
+    try:
+        value = json.loads(arguments)
+        json.dumps(plain(value, "arguments"), ensure_ascii=False).encode()
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(value, dict)
 
 
 def _sendable_name(name: str) -> str:

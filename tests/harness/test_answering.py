@@ -17,7 +17,7 @@ from pydantic import BaseModel
 
 from agentkit.clock import to_ms
 from agentkit.errors import ConfigurationError, ModelError
-from agentkit.harness import Delta, OpenAIModel, Reply, Usage
+from agentkit.harness import AssistantMessage, Delta, OpenAIModel, Reply, Usage
 from agentkit.store.store import AgentId
 from agentkit.testing import ManualRuntime, ScriptedModel, tool_call
 from tests.harness.clerk import Clerk, Office, Start, stored
@@ -280,6 +280,21 @@ async def test_cut_off_answer_is_a_normal_end(manual_runtime: Start) -> None:
     outcome = await outcome_after(runtime, 1)
 
     assert (str(outcome), outcome.text) == ('stopped("length")', "Once upon")
+
+
+@pytest.mark.parametrize("said", ["", " \n"])
+async def test_answer_that_was_cut_off_before_it_began(manual_runtime: Start, said: str) -> None:
+    """All of its length was thinking: no provider is sent an empty message for it later."""
+    cut_off = Reply(text=said, finish="length", extra={"reasoning_content": "hm"})
+    model = ScriptedModel(cut_off, "Hello.")
+    runtime = await manual_runtime(Clerk, model=model, deps=Office())
+    outcome = await outcome_after(runtime, 1, "one")
+
+    answer = await runtime.get(Clerk, "ada").ask("two")
+
+    sent = model.requests[1].messages[1]
+    assert (str(outcome), answer) == ('stopped("length")', "Hello.")
+    assert sent == AssistantMessage(text="[This answer was cut off before it said anything.]")
 
 
 # --- silence

@@ -36,6 +36,19 @@ async def parked(manual_runtime: Start, *answers: Any, office: Office | None = N
     return runtime
 
 
+async def test_other_spellings_of_a_call_id_are_none(manual_runtime: Start) -> None:
+    """A list of those that may be approved is not passed by."""
+    runtime = await parked(manual_runtime, tool_call("sign", paper="lease"))
+    [call] = await pending(runtime)
+    run, _, number = call.call_id.rpartition("-")
+
+    wrong: list[Any] = [f"{run}-0{number}", f"{run} -{number}", f"-{number}", number, "", None]
+    found = [await decide(runtime, id, True) for id in wrong]
+
+    assert found == [False] * 6
+    assert await pending(runtime) == [call]
+
+
 async def test_approved_call_runs(manual_runtime: Start) -> None:
     """Once it is approved, and not before; who did is in the log."""
     office = Office()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -13,7 +14,7 @@ from pydantic import AfterValidator, BaseModel
 
 from agentkit import AgentOptions, current_agent, from_thread
 from agentkit.errors import AgentGoneError, RunEndedError, ToolError
-from agentkit.harness import CallEntry, Reply, Tool, ToolCall, ToolContext, tool
+from agentkit.harness import AssistantMessage, CallEntry, Reply, Tool, ToolCall, ToolContext, tool
 from agentkit.testing import ScriptedModel, tool_call
 from tests.harness.clerk import Clerk, Office, Start
 
@@ -346,6 +347,7 @@ async def test_plain_function_that_hangs(manual_runtime: Start) -> None:
 
     assert outcome.text == "I see."
     assert "took longer than 30 s" in model.requests[1].messages[-1].text
+    assert "may still be at it" in model.requests[1].messages[-1].text
     assert len(refused) == 1
 
 
@@ -443,6 +445,19 @@ async def test_approved_call_that_is_no_longer_valid(manual_runtime: Start, monk
     await runtime.advance(1)
 
     assert model.requests[1].messages[-1].text == "Not run, the arguments are wrong: KeyError: 'Berlin'"
+
+
+@pytest.mark.parametrize("arguments", ['{"x": NaN}', '{"x": 1e999}', '{"x": "\\ud800"}', "[1]", '{"x": ' * 2_000])
+async def test_arguments_that_strict_servers_refuse(manual_runtime: Start, arguments: str) -> None:
+    """They are sent back as JSON that any server reads, wrapped up."""
+    model = ScriptedModel(ToolCall(id="", name="look_up", arguments=arguments), "I see.")
+    runtime = await manual_runtime(Clerk, model=model, deps=Office())
+
+    await runtime.get(Clerk, "ada").ask("go")
+
+    asked = model.requests[1].messages[1]
+    assert isinstance(asked, AssistantMessage)
+    assert json.loads(asked.calls[0].arguments) == {"invalid_arguments": arguments[:1_000]}
 
 
 async def test_unknown_tool(manual_runtime: Start) -> None:

@@ -192,6 +192,31 @@ async def test_model_that_makes_no_summary_is_done_without(manual_runtime: Start
     assert all(size(request) < 4 * 4_000 for request in model.requests)
 
 
+@pytest.mark.parametrize("useless", [Reply(), Reply(finish="length"), Reply(calls=(tool_call("read", page=1),))])
+async def test_summary_that_says_nothing_is_done_without(manual_runtime: Start, useless: Reply) -> None:
+    """It costs two tries at most, and doesn't count against the answers."""
+
+    class Speechless(ScriptedModel):
+        def _to_reply(self, answer: Any) -> Reply:
+            return useless if answer is self.summary else super()._to_reply(answer)
+
+    hiccups = [ModelError("hiccup", is_passing=True)] * 4
+    steps: list[Any] = [step for page in range(8) for step in (*hiccups, tool_call("read", page=page))]
+    model = Speechless(*steps, "Read.", usage=None)
+    runtime = await manual_runtime(Clerk, model=model, deps=small())
+    run = await runtime.get(Clerk, "ada").submit("Read all of it")
+    await runtime.advance(3_600)
+
+    outcome = await run.outcome()
+
+    summaries = [request for request in model.requests if request.purpose == "summary"]
+    compactions = runtime.events.count("harness:compact")
+    assert str(outcome) == "completed"
+    assert compactions > 0
+    assert len(summaries) <= 2 * compactions
+    assert "page 0" in model.requests[-1].messages[0].text
+
+
 async def test_busy_server_while_a_summary_is_made(manual_runtime: Start) -> None:
     """It is asked again, as for any answer; the usage of all is counted."""
 

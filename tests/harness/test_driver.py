@@ -309,6 +309,30 @@ async def test_cancelled_while_a_server_is_waited_for(manual_runtime: Start) -> 
         assert await beats(runtime) == []
 
 
+async def test_postponed_run_is_cancelled_right_before_a_crash(manual_runtime: Start) -> None:
+    """The next heartbeat ends it, not the moment that a server named; what is behind it has its turn."""
+    wait = ModelError("busy", is_passing=True, wait=timedelta(hours=20))
+    runtime = await manual_runtime(Clerk, model=ScriptedModel(wait, "Hello."), deps=Office())
+    ada = runtime.get(Clerk, "ada")
+    run, other = [await ada.submit(word) for word in ("one", "two")]
+    await runtime.advance(1)
+
+    async def mark(clerk: Clerk) -> None:
+        async with clerk.transaction():  # what follows the mark is put off, and lost
+            await clerk.harness.cancel(run.id)
+        raise LookupError
+
+    with pytest.raises(LookupError):
+        await ada.use(mark)
+    await runtime.crash()
+    await runtime.advance(31)
+
+    async def look(clerk: Clerk) -> list[str]:
+        return [str(await clerk.harness.outcome_of(each.id)) for each in (run, other)]
+
+    assert await ada.use(look) == ["cancelled", "completed"]
+
+
 async def test_cancelling_what_is_not_there(manual_runtime: Start) -> None:
     """False, and nothing is stored."""
     runtime = await manual_runtime(Clerk, model=ScriptedModel(), deps=Office())

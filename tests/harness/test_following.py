@@ -199,3 +199,40 @@ async def test_run_that_waits_is_followed(manual_runtime: Start) -> None:
         ["sign…", "sign: result", "One.", "end: completed"],
         ["Two.", "end: completed"],
     ]
+
+
+async def test_follower_that_is_slow(manual_runtime: Start) -> None:
+    """However long it takes over an event, it gets the text once, and in its place."""
+
+    class Slow(ScriptedModel):
+        async def reply(self, request: Any) -> AsyncIterator[Delta | Reply]:
+            async for part in super().reply(request):
+                yield part
+                for _ in range(3):
+                    await asyncio.sleep(0)
+
+    calls = tuple(tool_call("look_up", name=name) for name in ("bob", "eve"))
+    steps: list[Any] = [
+        Reply(text="one two three", calls=calls),
+        Reply(text="four five", calls=calls[:1]),
+        "six seven eight nine",
+    ]
+    model = Slow(*steps)
+    runtime = await manual_runtime(Clerk, model=model, deps=Office())
+    run = await runtime.get(Clerk, "ada").submit("go")
+
+    async def follow(pause: int) -> list[str]:
+        events = []
+        async for event in run.stream():
+            events.append(event)
+            for _ in range((pause * len(events)) % 23):
+                await asyncio.sleep(0)
+        return joined(shown(events))
+
+    seen = await asyncio.gather(*(follow(pause) for pause in range(40)))
+
+    once = ["look_up…", "look_up: result"]
+    assert all(
+        each == ["one two three", *once, *once, "four five", *once, "six seven eight nine", "end: completed"]
+        for each in seen
+    )
