@@ -295,12 +295,12 @@ async def test_paused_container_is_busy(box: Box, client: docker.DockerClient) -
     assert await box.sh("echo on") == "on"
 
 
-async def test_exit_without_memory_is_told(boxes: Boxes) -> None:
+async def test_exit_without_memory_is_told(boxes: Boxes, client: docker.DockerClient) -> None:
     """A sandbox whose main process is killed for memory says so; one that is killed otherwise doesn't (T14)."""
     box = await boxes.start(memory="64m")
     other = await boxes.start("other")
 
-    pid = docker.APIClient().inspect_container(other.name)["State"]["Pid"]
+    pid = client.api.inspect_container(other.name)["State"]["Pid"]
     subprocess.run(["kill", "-KILL", str(pid)], check=True)
     await other.engine.wait(other.name)
     # The main process ends for want of memory if it is the entrypoint's own that takes it all.
