@@ -52,6 +52,7 @@ bench: $(peers)
 
 faults: $(dev)
 	@$(python) -m pytest tests/faults -m "" $(ARGS)
+	@$(python) -m pytest tests/sandbox -m slow $(ARGS)
 
 clean:
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
