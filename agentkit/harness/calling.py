@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
@@ -18,6 +17,7 @@ from agentkit.harness.reasons import InvalidArguments, read_with, reason_of, tex
 from agentkit.harness.records import CallEntry, Ending
 from agentkit.harness.signals import Stop, cancelled, until_first
 from agentkit.harness.tools import Tool, ToolContext
+from agentkit.harness.waiting import Place, inside_tools_of
 from agentkit.jobs.failures import is_memory_limit
 
 logger = logging.getLogger(__name__)
@@ -27,9 +27,6 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 #: A thread can't be cancelled, and some coroutines won't be.
 _MAY_HAVE: Final = " It may still be at it, and what it does stays done; check before repeating it."
 _CANCELLED: Final = "The tool failed: something it waited for was cancelled."
-
-#: The harnesses whose tools are running here: code in a tool can't wait for a run of one of them.
-inside_tools_of: ContextVar[tuple[object, ...]] = ContextVar("agentkit_tools", default=())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +40,8 @@ class CallResult:
 class ToolRunner:
     """Runs the tools of one harness, as code of its agent."""
 
-    def __init__(self, owner: object, *, clock: Clock, stop: Stop) -> None:
-        self._owner = owner
+    def __init__(self, place: Place, *, clock: Clock, stop: Stop) -> None:
+        self._place = place
         self._clock = clock
         self._stop = stop
 
@@ -71,7 +68,7 @@ class ToolRunner:
 
     async def _guarded(self, tool: Tool, values: Any, told: ToolContext) -> CallResult:
         """Call the tool; what it raises is its result."""
-        inside_tools_of.set((*inside_tools_of.get(), self._owner))
+        inside_tools_of.set((*inside_tools_of.get(), self._place))
         try:
             return CallResult(ending="result", text=text_of(await tool.call(values, told)))
         except KeyboardInterrupt:

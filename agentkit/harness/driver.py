@@ -76,7 +76,7 @@ class RunDriver:
         self._transcript = transcript
         self._log = RunLog(parts, run, transcript)
         self._rest = Resting(parts, self._log, stop)
-        self._tools = ToolRunner(parts.lifecycle, clock=parts.lifecycle.clock, stop=stop)
+        self._tools = ToolRunner(parts.place, clock=parts.lifecycle.clock, stop=stop)
         self._answering = Answering(parts, self._log, stop)
         self._compacting = Compacting(parts, self._log, self._answering)
         self._overflows = 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 
 from agentkit.errors import AgentGoneError, HarnessError
-from agentkit.harness.calling import inside_tools_of
 from agentkit.harness.driver import RunDriver
 from agentkit.harness.opening import Opening
 from agentkit.harness.parts import Parts
@@ -13,6 +12,7 @@ from agentkit.harness.records import CallEntry, Entry, RunRecord, entry_key, to_
 from agentkit.harness.resting import CANCELLED, cancel_key
 from agentkit.harness.signals import Live, Stop
 from agentkit.harness.transcript import Transcript
+from agentkit.harness.waiting import inside_tools_of
 
 
 class Driving:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any, Final, overload
 from agentkit.capability import Capability
 from agentkit.clock import from_ms
 from agentkit.errors import ConfigurationError, HarnessError, PayloadError, RunEndedError
-from agentkit.harness.calling import inside_tools_of
 from agentkit.harness.driving import Driving
 from agentkit.harness.following import Follower
 from agentkit.harness.forms import FormT, form_of, to_form
@@ -28,6 +27,7 @@ from agentkit.harness.resting import cancel_key
 from agentkit.harness.run import PendingCall, Run, StreamEvent
 from agentkit.harness.signals import Live
 from agentkit.harness.tools import Tool, ToolSource, tools_by_name
+from agentkit.harness.waiting import Place
 from agentkit.jobs.failures import storable
 from agentkit.jobs.job import JobContext, check_word
 from agentkit.jobs.outcome import RescheduleAt
@@ -232,28 +232,26 @@ class Harness(Capability):
     async def wait_for(self, id: str) -> Outcome:
         """See ``Run.wait``."""
         self._refuse_to_wait()
-        while True:
-            changed = self._driving.live.over.next()
-            outcome = await self.outcome_of(id)
-            if outcome is not None:
-                return outcome
-            self._driving.check_here()
-            await changed.wait()
+        with self._place.waited_for():
+            while True:
+                changed = self._driving.live.over.next()
+                outcome = await self.outcome_of(id)
+                if outcome is not None:
+                    return outcome
+                self._driving.check_here()
+                await changed.wait()
 
     async def follow(self, id: str) -> AsyncIterator[StreamEvent]:
         """See ``Run.stream``."""
         self._refuse_to_wait()
-        async for event in Follower(self._driving, id).follow():
-            yield event
+        with self._place.waited_for():
+            async for event in Follower(self._driving, id).follow():
+                yield event
 
     def _refuse_to_wait(self) -> None:
         if self.lifecycle.is_in_transaction:
             raise HarnessError("a run begins when the transaction is left; wait for it outside of the block")
-        if self.lifecycle in inside_tools_of.get():
-            raise HarnessError(
-                "a tool can't wait for a run of its own harness, which waits for the tool; use another Harness, or "
-                "an agent of its own"
-            )
+        self._place.check()
 
     # --- changing
 
@@ -354,6 +352,7 @@ class Harness(Capability):
                 lifecycle=self.lifecycle,
                 queue=RunQueue(self.lifecycle, self.id, longest=self._max_queued),
                 live=Live(),
+                place=Place(),
                 opened=opening,
                 instructions=self._instructions,
                 limits=self._limits,
@@ -362,6 +361,10 @@ class Harness(Capability):
             )
             self._made_driving = Driving(parts, opening)
         return self._made_driving
+
+    @property
+    def _place(self) -> Place:
+        return self._driving.parts.place
 
     @property
     def _queue(self) -> RunQueue:

@@ -12,6 +12,7 @@ from agentkit.harness.model import ChatModel
 from agentkit.harness.queue import RunQueue
 from agentkit.harness.signals import Live
 from agentkit.harness.tools import Tool
+from agentkit.harness.waiting import Place
 
 
 class Opened(Protocol):
@@ -40,6 +41,7 @@ class Parts:
     lifecycle: Scope
     queue: RunQueue
     live: Live
+    place: Place
     opened: Opened
     instructions: str
     limits: Limits

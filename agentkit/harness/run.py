@@ -91,8 +91,8 @@ class Run:
         A caller that is cancelled leaves the run alone.
 
         Raises:
-            HarnessError: It can't end while the caller waits: inside of a ``transaction()``, or in a tool of the
-                same harness.
+            HarnessError: It can't end while the caller waits: inside of a ``transaction()``, or in a tool that the
+                harness waits for, itself or by way of others.
             AgentGoneError: The instance has left; the run goes on where the agent lives next.
         """
         return await self._harness.wait_for(self.id)

@@ -12,7 +12,17 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, computed_field, fi
 
 from agentkit import Agent
 from agentkit.errors import AgentGoneError, ConfigurationError, HarnessError, PayloadError, QuotaError, RunEndedError
-from agentkit.harness import AssistantMessage, Harness, Limits, ToolContext, ToolMessage, Usage, UserMessage, tool
+from agentkit.harness import (
+    AssistantMessage,
+    ChatRequest,
+    Harness,
+    Limits,
+    ToolContext,
+    ToolMessage,
+    Usage,
+    UserMessage,
+    tool,
+)
 from agentkit.host import AgentContext
 from agentkit.testing import ScriptedModel, tool_call
 from tests.harness.clerk import Clerk, Office, Start, beats, stored
@@ -189,6 +199,51 @@ async def test_submit_in_a_transaction(manual_runtime: Start) -> None:
 
     assert outcome.text == "Hello."
     assert [line["text"] for line in (await stored(runtime, "msg:")).values()] == ["kept", "Hello."]
+
+
+class Caller(Agent):
+    """Asks the agents that it is told to, from within a tool."""
+
+    def __init__(self, context: AgentContext) -> None:
+        super().__init__(context)
+        self.harness = self.lifecycle.use(Harness(tools=[self.call, self.follow]))
+
+    async def ask(self, message: str) -> str:
+        return await self.harness.ask(message)
+
+    async def stream(self, message: str) -> str:
+        run = await self.harness.submit(message)
+        return str([event async for event in run.stream()][-1])
+
+    @tool(timeout=None)
+    async def call(self, name: str) -> str:
+        """Call another one."""
+        return await self.get(Caller, name).ask(f"from {self.name}")
+
+    @tool(timeout=None)
+    async def follow(self, name: str) -> str:
+        """Follow another one."""
+        return await self.get(Caller, name).stream(f"from {self.name}")
+
+
+@pytest.mark.parametrize("how", ["call", "follow"])
+@pytest.mark.parametrize("names", [("ada", "bob"), ("ada", "bob", "eve")])
+async def test_agents_that_ask_one_another_in_a_circle(manual_runtime: Start, names: tuple[str, ...], how: str) -> None:
+    """They would wait for one another for ever: the last is told, and all of them come to an end."""
+    following = dict(zip(names, (*names[1:], names[0]), strict=True))
+    callers = {f"from {name}": following[following[name]] for name in names}
+
+    def answer(request: ChatRequest) -> Any:
+        message = request.messages[-1].text
+        if message == "go":
+            return tool_call(how, name=following[names[0]])
+        return tool_call(how, name=callers[message]) if message in callers else message
+
+    runtime = await manual_runtime(Caller, model=ScriptedModel(*[answer] * 4))
+
+    told = await runtime.get(Caller, names[0]).ask("go")
+
+    assert "in a circle" in told
 
 
 async def test_tool_cannot_wait_for_its_own_harness(manual_runtime: Start) -> None:
