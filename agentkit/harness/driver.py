@@ -89,16 +89,20 @@ class RunDriver:
         An error that nobody has foreseen ends the run. One of the platform, or memory that ran out, leaves it to the
         heart, as a crash does.
         """
-        deadline = self._arm()
         try:
-            await self._take_up()
-            while not self._rest.is_reached:
-                await self._step()
+            await self._drive()
         except Exception as error:
             if is_memory_limit(error) or any(isinstance(link, _OF_THE_PLATFORM) for link in chain(error)):
                 raise
             logger.exception("a run of %s failed", self._parts.lifecycle.agent)
             await self.give_up(_told(error))
+
+    async def _drive(self) -> None:
+        deadline = self._arm()
+        try:
+            await self._take_up()
+            while not self._rest.is_reached:
+                await self._step()
         finally:
             deadline.cancel()
 

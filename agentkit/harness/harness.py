@@ -14,6 +14,7 @@ from agentkit.errors import ConfigurationError, HarnessError, PayloadError, RunE
 from agentkit.harness.driving import Driving
 from agentkit.harness.following import Follower
 from agentkit.harness.forms import FormT, form_of, to_form
+from agentkit.harness.given import check_given
 from agentkit.harness.limits import Limits
 from agentkit.harness.messages import Usage
 from agentkit.harness.model import ChatModel
@@ -84,8 +85,17 @@ class Harness(Capability):
             id: Tells several harnesses of one agent apart.
 
         Raises:
-            ConfigurationError: A tool can't be called by a model, or two have one name.
+            ConfigurationError: A tool can't be called by a model, or two have one name; something else is of a wrong
+                type or size.
         """
+        check_given(
+            model=model,
+            instructions=instructions,
+            limits=limits,
+            context_tokens=context_tokens,
+            max_tokens=max_tokens,
+            max_queued=max_queued,
+        )
         self.id = id
         self._given_model = model
         self._instructions = instructions
@@ -111,8 +121,10 @@ class Harness(Capability):
         Raises:
             ConfigurationError: No model is named, or it has no key.
             QuotaError: So many runs wait already, or the message takes more than ``options.max_value_bytes``.
-            PayloadError: The message or the key is blank.
+            PayloadError: The message or the key is blank, or no text.
         """
+        if not isinstance(message, str):
+            raise PayloadError("message", f"is a {type(message).__name__}, not text")
         if not message.strip():
             raise PayloadError("message", "is blank")
         run = self._new_run(message)
@@ -249,9 +261,10 @@ class Harness(Capability):
                 yield event
 
     def _refuse_to_wait(self) -> None:
+        place = self._place
         if self.lifecycle.is_in_transaction:
             raise HarnessError("a run begins when the transaction is left; wait for it outside of the block")
-        self._place.check()
+        place.check()
 
     # --- changing
 

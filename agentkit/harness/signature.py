@@ -55,9 +55,9 @@ def signature_of(function: Callable[..., Any], context_type: type, *, is_bound: 
     """Return what a function takes; looked at once a function.
 
     Raises:
-        ConfigurationError: A model can't pass it: no annotation, or one that can't be resolved, ``*args``.
+        ConfigurationError: A model can't pass it: ``*args``, no annotation, one that can't be resolved or has no schema.
     """
-    from pydantic import ConfigDict, Field, create_model
+    from pydantic import Field, PydanticUserError
 
     shown = getattr(function, "__qualname__", repr(function))
     doc = read_doc(inspect.getdoc(function) or "")
@@ -77,17 +77,52 @@ def signature_of(function: Callable[..., Any], context_type: type, *, is_bound: 
                 f"argument {parameter.name!r} of tool {shown} needs an annotation: it tells the model what to pass"
             )
             raise ConfigurationError(message)
-        if annotation is context_type:
+        if annotation is context_type or context_type in typing.get_args(annotation):
             context = parameter.name
             continue
         default = ... if parameter.default is parameter.empty else parameter.default
+        if default is None and not _takes_none(annotation):
+            annotation = annotation | None
         # Left out where there is none, so that one in the annotation counts.
         said: dict[str, Any] = {}
         if parameter.name in doc.arguments:
             said["description"] = doc.arguments[parameter.name]
         fields[_FIELD + parameter.name] = (annotation, Field(default, alias=parameter.name, **said))
-    model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)  # type: ignore[call-overload]  # made of data
+    try:
+        model = _model_of(fields)
+    except PydanticUserError as error:
+        message = (
+            f"argument {_culprit(fields)!r} of tool {shown} has a type that no model can be told of: {error.message}"
+        )
+        raise ConfigurationError(message) from error
     return Signature(doc=doc, model=model, context=context)
+
+
+def _model_of(fields: dict[str, Any]) -> Any:
+    """Return a pydantic model with these fields, once it is known to have a schema."""
+    from pydantic import ConfigDict, create_model
+
+    model = create_model("Arguments", __config__=ConfigDict(extra="forbid"), **fields)
+    model.model_json_schema()
+    return model
+
+
+def _culprit(fields: dict[str, Any]) -> str:
+    """Return the argument that can't be in a model."""
+    from pydantic import PydanticUserError
+
+    for name, field in fields.items():
+        try:
+            _model_of({name: field})
+        except PydanticUserError:
+            return name.removeprefix(_FIELD)
+    return ""
+
+
+def _takes_none(annotation: Any) -> bool:
+    if typing.get_origin(annotation) is typing.Annotated:
+        annotation = typing.get_args(annotation)[0]
+    return annotation in (Any, object, type(None)) or type(None) in typing.get_args(annotation)
 
 
 def without_titles(schema: Any) -> Any:

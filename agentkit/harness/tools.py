@@ -180,6 +180,9 @@ def tool_of(given: Tool | Callable[..., Any]) -> Tool:
         message = f"{given!r} is no tool; give functions, methods, or what a tool server was made into"
         raise ConfigurationError(message)
     function = getattr(given, "__func__", given)
+    if not inspect.isroutine(function):
+        message = f"{given!r} is no function or method; write one that calls it"
+        raise ConfigurationError(message)
     options: _Options = getattr(function, _MARK, _Options())
     name = options.name or str(getattr(function, "__name__", ""))
     signature = signature_of(function, ToolContext, is_bound=hasattr(given, "__self__"))

@@ -261,3 +261,5 @@ def test_harness_that_is_not_installed_says_so() -> None:
 
     with pytest.raises(ConfigurationError, match="install the harness first"):
         asyncio.run(harness.submit("hi"))
+    with pytest.raises(ConfigurationError, match="install the harness first"):
+        asyncio.run(harness.ask("hi"))

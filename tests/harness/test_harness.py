@@ -583,6 +583,35 @@ async def test_known_key_and_another_form(manual_runtime: Start) -> None:
         await ada.ask("where?", output=Address, key="k")
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"limits": 5},
+        {"limits": {"turns": 3}},
+        {"instructions": None},
+        {"model": 5},
+        {"context_tokens": 0},
+        {"max_tokens": -1},
+        {"max_queued": True},
+    ],
+)
+def test_wrong_options_are_refused(given: dict[str, Any]) -> None:
+    """When they are given, naming the option."""
+    with pytest.raises(ConfigurationError, match=next(iter(given))):
+        Harness(**given)
+
+
+@pytest.mark.parametrize("message", [None, 5, b"hi"])
+async def test_message_must_be_text(manual_runtime: Start, message: Any) -> None:
+    """Anything else is refused before anything is stored."""
+    runtime = await manual_runtime(Clerk, model=ScriptedModel(), deps=Office())
+
+    with pytest.raises(PayloadError, match="not text"):
+        await runtime.get(Clerk, "ada").ask(message)
+
+    assert await stored(runtime) == {}
+
+
 async def test_form_must_be_a_model(manual_runtime: Start) -> None:
     """Anything else is refused before anything is stored."""
     runtime = await manual_runtime(Clerk, model=ScriptedModel(), deps=Office())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from datetime import date, timedelta
 from enum import StrEnum
 from typing import Annotated, Any, Literal
@@ -120,6 +122,44 @@ def test_many_reasons_are_cut_short() -> None:
 
     with pytest.raises(InvalidArguments, match="e: Field required; and 2 more"):
         tool_of(many).read("{}")
+
+
+class Opaque:
+    """Something that no JSON is."""
+
+
+def opaque(much: int, what: Opaque) -> None:
+    """Take one."""
+
+
+def calling(what: Callable[[int], int]) -> None:
+    """Take a function."""
+
+
+@pytest.mark.parametrize("function", [opaque, calling])
+def test_type_without_a_schema(function: Any) -> None:
+    """The tool and its argument are named."""
+    with pytest.raises(ConfigurationError, match=f"argument 'what' of tool {function.__name__}"):
+        tool_of(function)
+
+
+@pytest.mark.parametrize("given", [functools.partial(opaque, 1), Opaque, 5])
+def test_what_is_no_function(given: Any) -> None:
+    """Nothing tells its name and what it takes."""
+    with pytest.raises(ConfigurationError, match="no function or method|is no tool"):
+        tool_of(given)
+
+
+def test_default_of_none() -> None:
+    """The model may pass what it is told of."""
+
+    async def find(size: int = None, context: ToolContext | None = None) -> None:  # type: ignore[assignment]  # a habit
+        ...
+
+    made = tool_of(find)
+
+    assert made.read('{"size": null}') == {"size": None}
+    assert list(made.schema["properties"]) == ["size"]  # type: ignore[arg-type]  # a mapping
 
 
 @pytest.mark.parametrize("arguments", ["", "  ", "{}"])
