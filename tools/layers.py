@@ -44,10 +44,13 @@ DOORS = {
     "aiosqlite": ("store/sqlite.py", "store/private.py"),
     "croniter": ("schedules/cron.py",),
     "dateutil": ("schedules/recurrence.py",),
-    "boto3": ("sandbox/buckets_client.py",),
-    "botocore": ("sandbox/buckets_client.py",),
-    "docker": ("sandbox/docker_*.py",),
-    "h11": ("sandbox/proxy*.py",),
+    "boto3": ("sandbox/buckets/client.py",),
+    "botocore": ("sandbox/buckets/client.py",),
+    "docker": (
+        "sandbox/docker_engine.py",
+        "sandbox/docker/*",
+    ),
+    "h11": ("sandbox/network/*",),
     "hypothesis": ("testing/*",),
     "instructor": ("schedules/parser/model.py",),
     "mcp": ("harness/mcp_tools.py",),
@@ -57,10 +60,16 @@ DOORS = {
     "pydantic": ("*",),
     "pytest": ("testing/*",),
     "pytest_asyncio": ("testing/*",),
-    "requests": ("sandbox/docker_*.py",),
+    "requests": (
+        "sandbox/docker_engine.py",
+        "sandbox/docker/*",
+    ),
     "starlette": ("server/*",),
     "typing_extensions": ("agent.py",),
-    "urllib3": ("sandbox/docker_*.py",),
+    "urllib3": (
+        "sandbox/docker_engine.py",
+        "sandbox/docker/*",
+    ),
     "uvicorn": ("server/*",),
 }
 

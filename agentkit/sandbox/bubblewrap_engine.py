@@ -16,19 +16,19 @@ from typing import TypeVar
 
 from agentkit.clock import Clock, SystemClock
 from agentkit.errors import SandboxConnectionError, SandboxError, SandboxStoppedError, UnsupportedByEngineError
-from agentkit.sandbox import bubblewrap_instances as instances
-from agentkit.sandbox.bubblewrap_channel import BubblewrapChannel, BubblewrapProgram, open_program
-from agentkit.sandbox.bubblewrap_host import Bubblewrap, HostUser
-from agentkit.sandbox.bubblewrap_places import image_directory
-from agentkit.sandbox.bubblewrap_processes import end_of
-from agentkit.sandbox.bubblewrap_store import InstanceFolder, Record, StateDirectory
-from agentkit.sandbox.bubblewrap_view import PATH
+from agentkit.sandbox.bubblewrap import instances as instances
+from agentkit.sandbox.bubblewrap.channel import BubblewrapChannel, BubblewrapProgram, open_program
+from agentkit.sandbox.bubblewrap.host import Bubblewrap, HostUser
+from agentkit.sandbox.bubblewrap.places import image_directory
+from agentkit.sandbox.bubblewrap.processes import end_of
+from agentkit.sandbox.bubblewrap.store import InstanceFolder, Record, StateDirectory
+from agentkit.sandbox.bubblewrap.view import PATH
 from agentkit.sandbox.engine import MANAGED, Feature, Instance, InstancePlan, OnProgress, SavedImage
 from agentkit.sandbox.guest import Guest
 from agentkit.sandbox.main_process import hand_over
-from agentkit.sandbox.runner_bundle import RunnerSettings
-from agentkit.sandbox.runner_guest import RUNNER, open_runner
-from agentkit.sandbox.shell_guest import ShellGuest
+from agentkit.sandbox.runner.bundle import RunnerSettings
+from agentkit.sandbox.runner.runner_guest import RUNNER, open_runner
+from agentkit.sandbox.runner.shell_guest import ShellGuest
 from agentkit.sandbox.spec import SandboxSpec
 
 T = TypeVar("T")

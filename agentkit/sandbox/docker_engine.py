@@ -11,16 +11,17 @@ from urllib.parse import quote
 
 from agentkit.clock import Clock, SystemClock
 from agentkit.errors import EngineUnavailableError, NameInUseError, SandboxStoppedError
-from agentkit.sandbox import docker_images, docker_instances
-from agentkit.sandbox.docker_channel import DockerChannel, DockerProgram
-from agentkit.sandbox.docker_client import DockerClient, DockerThreads
-from agentkit.sandbox.docker_connection import request
+from agentkit.sandbox.docker import images as docker_images
+from agentkit.sandbox.docker import instances as docker_instances
+from agentkit.sandbox.docker.channel import DockerChannel, DockerProgram
+from agentkit.sandbox.docker.client import DockerClient, DockerThreads
+from agentkit.sandbox.docker.connection import request
 from agentkit.sandbox.engine import Feature, Instance, InstancePlan, OnProgress, PullProgress, SavedImage
 from agentkit.sandbox.guest import Guest
 from agentkit.sandbox.main_process import hand_over
-from agentkit.sandbox.runner_bundle import RunnerSettings
-from agentkit.sandbox.runner_guest import RUNNER, open_runner
-from agentkit.sandbox.shell_guest import ShellGuest
+from agentkit.sandbox.runner.bundle import RunnerSettings
+from agentkit.sandbox.runner.runner_guest import RUNNER, open_runner
+from agentkit.sandbox.runner.shell_guest import ShellGuest
 
 if TYPE_CHECKING:
     from docker.tls import TLSConfig

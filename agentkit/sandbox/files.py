@@ -15,7 +15,7 @@ from agentkit.sandbox.spec import WORKSPACE
 from agentkit.sandbox.way_in import WayIn
 
 if TYPE_CHECKING:
-    from agentkit.sandbox.extract import TransferLimits, Transferred
+    from agentkit.sandbox.transfer.extract import TransferLimits, Transferred
 
 #: What ``read`` returns at most, unless told otherwise.
 MAX_READ = 64 << 20
@@ -95,7 +95,7 @@ class Files:
         Raises:
             OSError: ``source`` can't be read.
         """
-        from agentkit.sandbox.transfer import upload
+        from agentkit.sandbox.transfer.transfer import upload
 
         async with self._way.used() as guest:
             await upload(guest, Path(source), path_of(target))
@@ -109,7 +109,7 @@ class Files:
             QuotaError: It is more than ``limits`` allow.
             OSError: The host refuses.
         """
-        from agentkit.sandbox.transfer import download
+        from agentkit.sandbox.transfer.transfer import download
 
         async with self._way.used() as guest:
             return await download(guest, path_of(source), Path(target), limits=limits)

@@ -61,6 +61,6 @@ class Identity:
 def _proxy_variables(spec: SandboxSpec) -> dict[str, str]:
     if not isinstance(spec.network, Allowlist):
         return {}
-    from agentkit.sandbox.proxy import proxy_variables
+    from agentkit.sandbox.network.proxy import proxy_variables
 
     return proxy_variables()

@@ -15,9 +15,9 @@ from agentkit.sandbox.guest import Guest
 from agentkit.sandbox.spec import Allowlist, SandboxSpec
 
 if TYPE_CHECKING:
-    from agentkit.sandbox.bucket_sync import PushReport
-    from agentkit.sandbox.buckets import Buckets
-    from agentkit.sandbox.proxy import AllowlistProxy, Refused
+    from agentkit.sandbox.buckets.buckets import Buckets
+    from agentkit.sandbox.buckets.sync import PushReport
+    from agentkit.sandbox.network.proxy import AllowlistProxy, Refused
 
 logger = logging.getLogger(__name__)
 
@@ -61,12 +61,12 @@ class Outfit:
             BucketError: A bucket can't be read.
         """
         if isinstance(self._spec.network, Allowlist):
-            from agentkit.sandbox.proxy import AllowlistProxy
+            from agentkit.sandbox.network.proxy import AllowlistProxy
 
             self._proxy = AllowlistProxy(self._spec.network.hosts, on_refused=self._tell_refused)
             await self._guest.serve_proxy(self._proxy.handle)
         if self.has_buckets:
-            from agentkit.sandbox.buckets import Buckets
+            from agentkit.sandbox.buckets.buckets import Buckets
 
             self._buckets = Buckets(self._spec.mounts)
             if is_new:
@@ -118,7 +118,7 @@ def check_parts(spec: SandboxSpec) -> None:
     if isinstance(spec.network, Allowlist) and find_spec("h11") is None:
         raise ConfigurationError("an Allowlist needs h11, for its proxy: pip install 'agentkit[allowlist]'")
     if has_buckets(spec):
-        from agentkit.sandbox.buckets import Buckets
+        from agentkit.sandbox.buckets.buckets import Buckets
 
         Buckets(spec.mounts)
 

@@ -32,7 +32,7 @@ from agentkit.sandbox.way_in import WayIn
 from agentkit.store.store import JobRow
 
 if TYPE_CHECKING:
-    from agentkit.sandbox.git import Git
+    from agentkit.sandbox.git.git import Git
 
 logger = logging.getLogger(__name__)
 
@@ -297,7 +297,7 @@ class Sandbox(Capability):
     @property
     def git(self) -> Git:
         """Repositories in it."""
-        from agentkit.sandbox.git import Git
+        from agentkit.sandbox.git.git import Git
 
         return Git(self)
 

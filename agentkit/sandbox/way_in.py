@@ -25,9 +25,9 @@ from agentkit.errors import (
 from agentkit.events import SANDBOX
 from agentkit.sandbox.activity import BEAT_SECONDS, Activity
 from agentkit.sandbox.engine import SNAPSHOT, SPEC, Instance
-from agentkit.sandbox.exposed import ExposedPorts
 from agentkit.sandbox.guest import Connection, Guest
 from agentkit.sandbox.keeper import Keeper
+from agentkit.sandbox.network.exposed import ExposedPorts
 from agentkit.sandbox.outfit import Outfit, has_buckets
 from agentkit.sandbox.variables import remember, remembered
 

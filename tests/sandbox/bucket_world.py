@@ -16,7 +16,7 @@ import boto3  # type: ignore[import-untyped]  # has no types
 import pytest
 from moto.server import ThreadedMotoServer
 
-from agentkit.sandbox.bucket_manifest import is_own
+from agentkit.sandbox.buckets.manifest import is_own
 from agentkit.sandbox.spec import BucketMount
 from tests.sandbox.local_runner import Place
 

@@ -19,9 +19,9 @@ from typing import Any
 from agentkit.errors import SandboxConnectionError
 from agentkit.sandbox.command import Command, Exit, Output, Stderr, Stdout
 from agentkit.sandbox.guest import Guest
-from agentkit.sandbox.runner_bundle import RunnerSettings
-from agentkit.sandbox.runner_guest import RUNNER, RunnerGuest, open_runner
-from agentkit.sandbox.runner_link import Patience
+from agentkit.sandbox.runner.bundle import RunnerSettings
+from agentkit.sandbox.runner.link import Patience
+from agentkit.sandbox.runner.runner_guest import RUNNER, RunnerGuest, open_runner
 
 #: An ordinary user, as in a sandbox; nothing else of this machine runs as it.
 USER = 61_234

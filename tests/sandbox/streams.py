@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from agentkit.sandbox.relay import StreamConnection
+from agentkit.sandbox.network.relay import StreamConnection
 
 Answer = Callable[["Peer"], Awaitable[None]]
 

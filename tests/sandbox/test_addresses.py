@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentkit.sandbox.addresses import objection_to
+from agentkit.sandbox.network.addresses import objection_to
 
 
 @pytest.mark.parametrize(

@@ -28,9 +28,9 @@ from agentkit.errors import (
     UnsupportedByEngineError,
 )
 from agentkit.ids import IdSource
+from agentkit.sandbox.bubblewrap.host import mends_for
+from agentkit.sandbox.bubblewrap.store import StateDirectory
 from agentkit.sandbox.bubblewrap_engine import BubblewrapEngine
-from agentkit.sandbox.bubblewrap_host import mends_for
-from agentkit.sandbox.bubblewrap_store import StateDirectory
 from agentkit.sandbox.engine import EXIT_ASKED
 from agentkit.sandbox.guest import ProcessPlan
 from agentkit.sandbox.spec import Volume

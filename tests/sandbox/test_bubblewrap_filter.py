@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from agentkit.sandbox.bubblewrap_filter import filter_program
+from agentkit.sandbox.bubblewrap.filter import filter_program
 
 _ALLOW = "allow"
 _X86_64, _AARCH64, _I386 = 0xC000003E, 0xC00000B7, 0x40000003

@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from agentkit.sandbox.bucket_manifest import Manifest, Synced
-from agentkit.sandbox.bucket_plan import Local, Plan, plan_push, plan_sync
-from agentkit.sandbox.buckets_client import RemoteObject
+from agentkit.sandbox.buckets.client import RemoteObject
+from agentkit.sandbox.buckets.manifest import Manifest, Synced
+from agentkit.sandbox.buckets.plan import Local, Plan, plan_push, plan_sync
 from agentkit.sandbox.guest import FileInfo
 
 PATHS = ["a", "b", "d/a", "d/b", "d/e/a", "c"]

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from agentkit.errors import BucketError, ConfigurationError
-from agentkit.sandbox.bucket_manifest import NAME
-from agentkit.sandbox.bucket_sync import PushReport
-from agentkit.sandbox.buckets import Buckets
-from agentkit.sandbox.buckets_client import PART, Bucket
+from agentkit.sandbox.buckets.buckets import Buckets
+from agentkit.sandbox.buckets.client import PART, Bucket
+from agentkit.sandbox.buckets.manifest import NAME
+from agentkit.sandbox.buckets.sync import PushReport
 from agentkit.sandbox.guest import Guest
 from agentkit.sandbox.spec import BucketMount
 from tests.sandbox.bucket_world import World, give_credentials, s3_server

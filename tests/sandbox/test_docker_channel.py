@@ -24,9 +24,9 @@ from agentkit.errors import (
     SandboxError,
     SandboxStoppedError,
 )
-from agentkit.sandbox.docker_channel import STDERR, STDOUT, DockerChannel, DockerProgram
-from agentkit.sandbox.docker_client import Address, DockerClient
-from agentkit.sandbox.docker_connection import request
+from agentkit.sandbox.docker.channel import STDERR, STDOUT, DockerChannel, DockerProgram
+from agentkit.sandbox.docker.client import Address, DockerClient
+from agentkit.sandbox.docker.connection import request
 from agentkit.sandbox.docker_engine import DockerEngine
 from tests.sandbox.box import Box
 

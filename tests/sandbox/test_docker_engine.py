@@ -20,10 +20,10 @@ from agentkit.errors import (
     SandboxBusyError,
     SandboxError,
 )
-from agentkit.sandbox import docker_images
-from agentkit.sandbox.docker_client import Address, DockerClient, unavailable
+from agentkit.sandbox.docker import images as docker_images
+from agentkit.sandbox.docker.client import Address, DockerClient, unavailable
+from agentkit.sandbox.docker.plan import HELD, HELPER
 from agentkit.sandbox.docker_engine import DockerEngine
-from agentkit.sandbox.docker_plan import HELD, HELPER
 from agentkit.sandbox.engine import INSTANCE, MANAGED, STORE, SavedImage
 from tests.sandbox.box import SECOND, Box, Boxes
 from tests.sandbox.engines import CANDIDATES, eventually

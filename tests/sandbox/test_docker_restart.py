@@ -13,8 +13,8 @@ import pytest
 from agentkit.clock import SystemClock
 from agentkit.errors import EngineUnavailableError, SandboxError
 from agentkit.ids import IdSource
-from agentkit.sandbox import docker_images
-from agentkit.sandbox.docker_client import DockerClient
+from agentkit.sandbox.docker import images as docker_images
+from agentkit.sandbox.docker.client import DockerClient
 from agentkit.sandbox.docker_engine import DockerEngine
 from agentkit.sandbox.engine import EXIT_ASKED, SandboxEngine
 from agentkit.sandbox.guest import ProcessPlan

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager, contextmanager
 import pytest
 
 from agentkit.errors import ConfigurationError, SandboxStoppedError
-from agentkit.sandbox.exposed import ExposedPorts
 from agentkit.sandbox.guest import Connection
-from agentkit.sandbox.relay import StreamConnection
+from agentkit.sandbox.network.exposed import ExposedPorts
+from agentkit.sandbox.network.relay import StreamConnection
 from tests.sandbox.streams import Peer, Server, answering, serving
 
 HI = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.errors import QuotaError, SandboxError, SandboxStoppedError
-from agentkit.sandbox.extract import TransferLimits, Transferred, extract, stays_inside
+from agentkit.sandbox.transfer.extract import TransferLimits, Transferred, extract, stays_inside
 
 Made = tuple[tarfile.TarInfo, bytes]
 

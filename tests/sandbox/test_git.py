@@ -17,8 +17,8 @@ from agentkit.errors import (
     SandboxError,
     SandboxFileExistsError,
 )
-from agentkit.sandbox.git import Git
-from agentkit.sandbox.git_status import GitChange
+from agentkit.sandbox.git.git import Git
+from agentkit.sandbox.git.status import GitChange
 from tests.sandbox.git_server import git_server
 from tests.sandbox.local_sandbox import LocalSandbox
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from agentkit.errors import ConfigurationError
-from agentkit.sandbox.git_host import usable_origin
-from agentkit.sandbox.git_url import check_ref, host_path, read_url
+from agentkit.sandbox.git.host import usable_origin
+from agentkit.sandbox.git.url import check_ref, host_path, read_url
 
 
 @pytest.mark.parametrize(

@@ -11,9 +11,9 @@ from datetime import timedelta
 import pytest
 
 from agentkit.sandbox.guest import Connection
-from agentkit.sandbox.proxy import MAX_CONNECTIONS, AllowlistProxy, ProxyTimeouts, Refused, proxy_variables
-from agentkit.sandbox.proxy_request import MAX_HEAD
-from agentkit.sandbox.relay import StreamConnection
+from agentkit.sandbox.network.proxy import MAX_CONNECTIONS, AllowlistProxy, ProxyTimeouts, Refused, proxy_variables
+from agentkit.sandbox.network.relay import StreamConnection
+from agentkit.sandbox.network.request import MAX_HEAD
 from agentkit.sandbox.spec import Allowlist
 from tests.sandbox.streams import Peer, Server, answering, connected, serving
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from agentkit.errors import SandboxConnectionError
-from agentkit.sandbox.relay import Relay, StreamConnection, together
+from agentkit.sandbox.network.relay import Relay, StreamConnection, together
 from tests.sandbox.streams import connected
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.sandbox.guest import ProcessPlan
-from agentkit.sandbox.runner_bundle import RunnerSettings, runner_bundle, runner_command
+from agentkit.sandbox.runner.bundle import RunnerSettings, runner_bundle, runner_command
 from tests.sandbox.local_runner import Place, a_guest, content, run
 
 INSIDE = Path(__file__).parent.parent.parent / "agentkit/sandbox/inside"

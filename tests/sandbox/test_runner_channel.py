@@ -14,8 +14,8 @@ import pytest
 
 from agentkit.errors import SandboxConnectionError
 from agentkit.sandbox.inside import frames
-from agentkit.sandbox.runner_bundle import RunnerSettings
-from agentkit.sandbox.runner_guest import RUNNER, RunnerGuest, open_runner
+from agentkit.sandbox.runner.bundle import RunnerSettings
+from agentkit.sandbox.runner.runner_guest import RUNNER, RunnerGuest, open_runner
 from tests.sandbox.local_runner import (
     IMPATIENT,
     LocalChannel,

@@ -23,7 +23,7 @@ from agentkit.errors import (
     UnsupportedByEngineError,
 )
 from agentkit.sandbox.command import Exit, Stderr, Stdout
-from agentkit.sandbox.runner_guest import RunnerGuest
+from agentkit.sandbox.runner.runner_guest import RunnerGuest
 from tests.sandbox.local_runner import Place, a_guest, a_place, eventually, processes_with, run
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give the runner a user of its own")

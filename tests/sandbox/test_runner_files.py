@@ -22,7 +22,7 @@ from agentkit.errors import (
     SandboxNotADirectoryError,
     SandboxPermissionError,
 )
-from agentkit.sandbox.runner_guest import RunnerGuest
+from agentkit.sandbox.runner.runner_guest import RunnerGuest
 from tests.sandbox.local_runner import Place, a_guest, a_place, content, eventually
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give the runner a user of its own")

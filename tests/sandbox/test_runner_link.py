@@ -13,8 +13,8 @@ from agentkit.errors import SandboxConnectionError, SandboxError
 from agentkit.sandbox.command import Command
 from agentkit.sandbox.guest import Connection
 from agentkit.sandbox.inside import frames
-from agentkit.sandbox.runner_guest import RunnerGuest
-from agentkit.sandbox.runner_link import Patience, RunnerLink
+from agentkit.sandbox.runner.link import Patience, RunnerLink
+from agentkit.sandbox.runner.runner_guest import RunnerGuest
 from tests.sandbox.local_runner import content, eventually
 
 FIRST = 1  # the id of the first call

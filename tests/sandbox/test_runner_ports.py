@@ -12,7 +12,7 @@ import pytest
 
 from agentkit.errors import SandboxConnectionError, SandboxError
 from agentkit.sandbox.guest import Connection
-from agentkit.sandbox.runner_guest import RunnerGuest
+from agentkit.sandbox.runner.runner_guest import RunnerGuest
 from tests.sandbox.local_runner import Place, a_guest, a_place, eventually, run
 
 

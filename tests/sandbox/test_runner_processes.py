@@ -13,7 +13,7 @@ import pytest
 
 from agentkit.errors import CommandNotFoundError, ProcessExistsError, SandboxFileNotFoundError
 from agentkit.sandbox.guest import ProcessPlan
-from agentkit.sandbox.runner_guest import RunnerGuest
+from agentkit.sandbox.runner.runner_guest import RunnerGuest
 from tests.sandbox.local_runner import Place, a_guest, a_place, eventually, processes_with, run
 
 SOON = timedelta(seconds=0.3)

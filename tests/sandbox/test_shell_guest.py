@@ -33,9 +33,9 @@ from agentkit.errors import (
 )
 from agentkit.sandbox.command import Command, Stdout
 from agentkit.sandbox.guest import ProcessPlan
-from agentkit.sandbox.runner_bundle import RunnerSettings
-from agentkit.sandbox.shell_guest import ShellGuest
-from agentkit.sandbox.shell_scripts import Told
+from agentkit.sandbox.runner.bundle import RunnerSettings
+from agentkit.sandbox.runner.shell_guest import ShellGuest
+from agentkit.sandbox.runner.shell_scripts import Told
 from tests.sandbox.local_runner import Place, a_place, content, eventually, processes_with, run
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to give the shell a user of its own")

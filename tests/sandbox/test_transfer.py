@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from agentkit.errors import QuotaError, SandboxFileError, SandboxFileNotFoundError, SandboxNotADirectoryError
-from agentkit.sandbox.extract import TransferLimits, extract
 from agentkit.sandbox.guest import Guest
-from agentkit.sandbox.host_archive import archive_of, content_of
-from agentkit.sandbox.host_file import write_host_file
-from agentkit.sandbox.transfer import download, upload
+from agentkit.sandbox.transfer.extract import TransferLimits, extract
+from agentkit.sandbox.transfer.host_archive import archive_of, content_of
+from agentkit.sandbox.transfer.host_file import write_host_file
+from agentkit.sandbox.transfer.transfer import download, upload
 from tests.sandbox.small_guests import in_memory_guest, read_all
 
 

@@ -12,7 +12,7 @@ import pytest
 from agentkit.errors import CommandFailedError
 from agentkit.sandbox import Sandbox, SandboxEngine, SandboxSpec
 from agentkit.sandbox.engine import STORE
-from agentkit.sandbox.git_status import GitChange, GitStatus
+from agentkit.sandbox.git.status import GitChange, GitStatus
 from agentkit.testing import ManualRuntime
 from tests.sandbox.engines import CANDIDATES, needs
 from tests.sandbox.sandbox_host import Coder, Given

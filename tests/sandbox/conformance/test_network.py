@@ -16,10 +16,10 @@ from textwrap import indent
 
 import pytest
 
-from agentkit.sandbox.addresses import objection_to
 from agentkit.sandbox.guest import Connection, ProcessPlan
-from agentkit.sandbox.proxy import AllowlistProxy, Refused, proxy_variables
-from agentkit.sandbox.relay import StreamConnection
+from agentkit.sandbox.network.addresses import objection_to
+from agentkit.sandbox.network.proxy import AllowlistProxy, Refused, proxy_variables
+from agentkit.sandbox.network.relay import StreamConnection
 from agentkit.sandbox.spec import Allowlist
 from tests.sandbox.box import Box, Boxes, Ran
 from tests.sandbox.engines import eventually, needs

@@ -1,0 +1,1 @@
+"""What the bubblewrap engine is made of; ``bubblewrap_engine.py`` is the way in."""

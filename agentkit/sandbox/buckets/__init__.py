@@ -1,0 +1,1 @@
+"""Buckets that are there again after each start."""

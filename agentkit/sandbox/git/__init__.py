@@ -1,0 +1,1 @@
+"""Repositories in a sandbox."""

@@ -1,0 +1,1 @@
+"""What leads out of a sandbox, and into it."""
