@@ -55,7 +55,7 @@ def signature_of(function: Callable[..., Any], context_type: type, *, is_bound: 
     """Return what a function takes; looked at once a function.
 
     Raises:
-        ConfigurationError: A model can't pass it: ``*args``, no annotation, one that can't be resolved or has no schema.
+        ConfigurationError: A model can't pass it: ``*args``, no annotation, or one that means nothing to it.
     """
     from pydantic import Field, PydanticUserError
 

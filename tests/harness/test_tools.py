@@ -146,15 +146,17 @@ def test_type_without_a_schema(function: Any) -> None:
 @pytest.mark.parametrize("given", [functools.partial(opaque, 1), Opaque, 5])
 def test_what_is_no_function(given: Any) -> None:
     """Nothing tells its name and what it takes."""
-    with pytest.raises(ConfigurationError, match="no function or method|is no tool"):
+    with pytest.raises(ConfigurationError, match=r"no function or method|is no tool"):
         tool_of(given)
 
 
 def test_default_of_none() -> None:
     """The model may pass what it is told of."""
 
-    async def find(size: int = None, context: ToolContext | None = None) -> None:  # type: ignore[assignment]  # a habit
-        ...
+    async def find(
+        size: int = None,  # type: ignore[assignment]  # noqa: RUF013  # a habit of many
+        context: ToolContext | None = None,
+    ) -> None: ...
 
     made = tool_of(find)
 
