@@ -17,13 +17,14 @@ import sys
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from agentkit.cli.entry import FAILED
 from agentkit.cli.names import known_agent
 from agentkit.cli.output import fail, print_json, print_table
 from agentkit.cli.store_option import add_json, add_store, view
+from agentkit.clock import SystemClock
 from agentkit.errors import AgentError, EngineUnavailableError, StoreInUseError
 from agentkit.plain_text import one_line
 from agentkit.store.store import AgentId
@@ -174,7 +175,7 @@ async def _lines(engine: SandboxEngine, store: str) -> list[Line]:
 
 
 def _list(lines: Sequence[Line], options: Namespace) -> int:
-    now = datetime.now(UTC)
+    now = SystemClock().now()
     if options.json:
         print_json([line.to_json(now) for line in lines])
         return 0
@@ -206,7 +207,7 @@ async def _clean_up(lines: Sequence[Line], engines: Sequence[SandboxEngine], opt
         else:
             await engine.delete_saved(line.name)
     if options.json:
-        now = datetime.now(UTC)
+        now = SystemClock().now()
         print_json({"removed": not options.dry_run, "leftovers": [line.to_json(now) for line in lines]})
         return 0
     what = "would remove" if options.dry_run else "removed"
