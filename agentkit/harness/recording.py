@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.clock import Clock, SystemClock
+from agentkit.errors import ConfigurationError
 from agentkit.harness.messages import ToolCall, Usage
 from agentkit.harness.model import ChatModel, ChatRequest, Delta, Reply
 from agentkit.harness.replay import digest_of
@@ -30,14 +31,21 @@ class RecordingModel:
             path: A ``.json`` file, written anew after each answer.
             name: Of the replay; by default the file's.
             clock: Says when it was recorded.
+
+        Raises:
+            ConfigurationError: The file is no recording, or its folder isn't there.
         """
         self._model = model
         self._path = Path(path)
         self._replay_name = name or self._path.stem
         self._clock = clock or SystemClock()
         self._steps: list[dict[str, Any]] = []
+        self._summary: str | None = None
         if self._path.exists():
-            self._steps = json.loads(self._path.read_text(encoding="utf-8"))["steps"]
+            recording = _load(self._path)
+            self._steps, self._summary = recording["steps"], recording.get("summary")
+        elif not self._path.parent.is_dir():
+            raise ConfigurationError(f"there is no folder {self._path.parent} to record a conversation in")
 
     @property
     def name(self) -> str:
@@ -56,7 +64,9 @@ class RecordingModel:
     async def reply(self, request: ChatRequest) -> AsyncIterator[Delta | Reply]:
         """See ``ChatModel``."""
         async for part in self._model.reply(request):
-            if isinstance(part, Reply) and request.purpose == "answer":
+            if isinstance(part, Reply) and request.purpose == "summary":
+                self._summary = part.text  # written with the next answer
+            elif isinstance(part, Reply):
                 self._record(request, part)
             yield part
 
@@ -75,11 +85,22 @@ class RecordingModel:
             "made": "recorded",
             "at": self._clock.now().isoformat(),
             "model": self._model.name,
+            **({} if self._summary is None else {"summary": self._summary}),
             "steps": self._steps,
         }
         written = self._path.with_name(f"{self._path.name}.new")
         written.write_text(json.dumps(file, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         written.replace(self._path)
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        recording = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, OSError) as error:
+        raise ConfigurationError(f"{path} can't be read as a recording: {error}") from error
+    if not isinstance(recording, dict) or not isinstance(recording.get("steps"), list):
+        raise ConfigurationError(f"{path} is no recording; give another file, or delete it")
+    return recording
 
 
 def _arguments(call: ToolCall) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from agentkit.errors import ConfigurationError, RunEndedError
-from agentkit.harness import RecordingModel, ReplayModel
+from agentkit.harness import RecordingModel, ReplayModel, tool
 from agentkit.testing import FakeClock, ScriptedModel, tool_call
 from tests.harness.clerk import Clerk, Office, Start
 
@@ -184,3 +184,43 @@ async def test_recording_goes_on_where_it_was(manual_runtime: Start, tmp_path: P
     await runtime.get(Clerk, "ada").ask("go on")
 
     assert [step["text"] for step in json.loads(path.read_text())["steps"]] == ["one", "two"]
+
+
+@pytest.mark.parametrize("content", ["{}", "[1]", "no json", '{"steps": 5}'])
+def test_file_that_is_no_recording(tmp_path: Path, content: str) -> None:
+    """It is not overwritten."""
+    path = tmp_path / "notes.json"
+    path.write_text(content)
+
+    with pytest.raises(ConfigurationError, match="recording"):
+        RecordingModel(ScriptedModel(), path)
+
+    assert path.read_text() == content
+
+
+def test_folder_that_is_not_there(tmp_path: Path) -> None:
+    """It is missed before the first answer is paid for."""
+    with pytest.raises(ConfigurationError, match="there is no folder"):
+        RecordingModel(ScriptedModel(), tmp_path / "nowhere" / "talk.json")
+
+
+async def test_shortened_conversation_is_played_back(manual_runtime: Start, tmp_path: Path) -> None:
+    """Its summary is part of the recording."""
+
+    @tool(effect="read")
+    async def read(page: int) -> str:
+        """Read a page."""
+        return f"page {page}: " + "words " * 500
+
+    path = tmp_path / "talk.json"
+    steps: list[Any] = [*[tool_call("read", page=page) for page in range(6)], "Read."]
+    office = Office(more=[read], context_tokens=4_000, max_tokens=500)
+    office.options["model"] = RecordingModel(ScriptedModel(*steps, usage=None), path)
+    runtime = await manual_runtime(Clerk, deps=office)
+    await runtime.get(Clerk, "ada").ask("Read all of it")
+
+    office.options["model"] = ReplayModel(path)
+    answer = await runtime.get(Clerk, "bob").ask("Read all of it")
+
+    assert answer == "Read."
+    assert runtime.events.count("harness:compact") == 2
