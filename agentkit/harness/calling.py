@@ -17,7 +17,7 @@ from agentkit.harness.reasons import InvalidArguments, read_with, reason_of, tex
 from agentkit.harness.records import CallEntry, Ending
 from agentkit.harness.signals import Stop, cancelled, until_first
 from agentkit.harness.tools import Tool, ToolContext
-from agentkit.harness.waiting import Place, inside_tools_of
+from agentkit.harness.waiting import Inside, Place, inside_tools_of
 from agentkit.jobs.failures import is_memory_limit
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,8 @@ class ToolRunner:
 
     async def _guarded(self, tool: Tool, values: Any, told: ToolContext) -> CallResult:
         """Call the tool; what it raises is its result."""
-        inside_tools_of.set((*inside_tools_of.get(), self._place))
+        inside = Inside(self._place)
+        inside_tools_of.set((*inside_tools_of.get(), inside))
         try:
             return CallResult(ending="result", text=text_of(await tool.call(values, told)))
         except KeyboardInterrupt:
@@ -85,6 +86,8 @@ class ToolRunner:
                 raise
             logger.debug("tool %s raised", tool.name, exc_info=True)
             return CallResult(ending="error", text=f"The tool failed with {reason_of(error)}")
+        finally:
+            inside.has_ended = True
 
     async def _bounded(self, task: asyncio.Task[CallResult], tool: Tool, work: Work) -> CallResult:
         """Wait for a call; cancel it when its time is over or the run is to end."""

@@ -246,6 +246,40 @@ async def test_agents_that_ask_one_another_in_a_circle(manual_runtime: Start, na
     assert "in a circle" in told
 
 
+async def test_what_a_tool_has_started_outlives_it(manual_runtime: Start) -> None:
+    """It may wait for the harness once the call is over, and is in nobody's way."""
+    started: list[asyncio.Task[str]] = []
+    over = asyncio.Event()
+
+    class Starter(Caller):
+        def __init__(self, context: AgentContext) -> None:
+            super().__init__(context)
+            self.other = self.lifecycle.use(Harness(tools=[self.start], id="other"))
+
+        async def ask_other(self, message: str) -> str:
+            return await self.other.ask(message)
+
+        @tool
+        async def start(self) -> str:
+            """Start something."""
+
+            async def later() -> str:
+                await over.wait()
+                return await self.get(Starter, "ada").ask_other("later")
+
+            started.append(asyncio.create_task(later()))
+            return "started"
+
+    model = ScriptedModel(tool_call("start"), "Started.", "It is later.")
+    runtime = await manual_runtime(Starter, model=model)
+
+    first = await runtime.get(Starter, "ada").ask_other("go")
+    over.set()
+    second = await asyncio.wait_for(started[0], 5)
+
+    assert (first, second) == ("Started.", "It is later.")
+
+
 async def test_tool_cannot_wait_for_its_own_harness(manual_runtime: Start) -> None:
     """It would never end; the model is told of the error."""
 
