@@ -18,6 +18,7 @@ from agentkit.jobs.breaker import MemoryLimitContext
 from agentkit.jobs.dispatch import Dispatcher, Handler
 from agentkit.jobs.job import HOST
 from agentkit.options import AgentOptions
+from agentkit.side_tasks import SideTasks
 from agentkit.store.store import SQL_SCOPE, STATE_SCOPE, AgentId, Batch, JobRow
 from agentkit.tracked_work import TrackedWork
 
@@ -25,8 +26,6 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 CapabilityT = TypeVar("CapabilityT", bound=Capability)
-#: Real seconds that tasks beside an instance get to clean up.
-_CANCEL_GRACE = 5.0
 Elsewhere = Callable[[AgentId, str, tuple[Any, ...], dict[str, Any]], Awaitable[Any]]
 
 
@@ -68,8 +67,7 @@ class Lifecycle:
         self.tracked = TrackedWork()
         #: Called whenever a job, tracked work or a ``keep_alive`` begins.
         self.on_work: tuple[Callable[[], None], ...] = ()
-        self._beside: set[asyncio.Task[None]] | None = None
-        self._awake = 0
+        self._beside: SideTasks | None = None
         self._loop = asyncio.get_running_loop()
         scope = Scope(self, HOST)
         self.jobs = scope.jobs
@@ -166,40 +164,14 @@ class Lifecycle:
             coroutine.close()
             raise AgentGoneError(str(self.session.agent), self.session.gone)
 
-        async def run() -> None:
-            self._awake += keeps_awake
-            try:
-                with self._entered():
-                    await coroutine
-            finally:
-                self._awake -= keeps_awake
-                if keeps_awake:
-                    self.stir()
-
-        name = f"{label} of {self.session.agent}"
-        task = self._loop.create_task(run(), name=name, context=context.outside())
-        self._beside = self._beside or set()
-        self._beside.add(task)
-        task.add_done_callback(self._beside_ended)
-        return task
-
-    def _beside_ended(self, task: asyncio.Task[None]) -> None:
-        if self._beside is not None:
-            self._beside.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("%s failed", task.get_name(), exc_info=error)
+        if self._beside is None:
+            self._beside = SideTasks(self._entered, self.stir)
+        return self._beside.spawn(coroutine, f"{label} of {self.session.agent}", keeps_awake=keeps_awake)
 
     async def end_beside(self) -> None:
         """End the tasks beside the instance, those that their clean-up starts included."""
-        while self._beside:
-            tasks = set(self._beside)
-            await asyncio.sleep(0)  # one that has not begun could not clean up
-            for task in tasks:
-                task.cancel()
-            _, stuck = await asyncio.wait(tasks, timeout=_CANCEL_GRACE)
-            for task in stuck:
-                logger.error("%s did not stop when it was cancelled", task.get_name())
-                self._beside.discard(task)
+        if self._beside is not None:
+            await self._beside.end()
 
     def emit(self, channel: str, event_type: str, payload: dict[str, Any]) -> None:
         """See ``Scope.emit``."""
@@ -316,7 +288,8 @@ class Lifecycle:
     @property
     def is_idle(self) -> bool:
         """Nothing of the agent is under way, so it may be dropped."""
-        return not self._holds and not self._awake and self.is_resting
+        is_awake = self._beside is not None and self._beside.awake > 0
+        return not self._holds and not is_awake and self.is_resting
 
     @property
     def is_resting(self) -> bool:
@@ -380,8 +353,8 @@ class Lifecycle:
         self.session.gone = reason
         for task in self.tracked:
             task.cancel()
-        for task in self._beside or ():
-            self._loop.call_soon(task.cancel)  # not before it has begun, or it could not clean up
+        if self._beside is not None:
+            self._beside.abandon()
         if self.alarm_task is not None and self.alarm_task is not asyncio.current_task():
             self.alarm_task.cancel()
 

@@ -28,7 +28,7 @@ LAYERS = """
     assistant
     harness | sandbox | schedules
     stub
-    lifecycle tracked_work
+    lifecycle side_tasks tracked_work
     host
     capability
     storage
