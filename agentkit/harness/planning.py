@@ -44,10 +44,11 @@ def plan_calls(
         taken: Ids of calls that the conversation has already.
     """
     calls, entries = [], []
-    taken = set(taken)
+    taken, given = set(taken), {call.id for call in reply.calls}
     for position, call in enumerate(reply.calls):
         own = number + 1 + position
-        id = call.id if call.id.strip() and call.id not in taken and len(call.id) <= _LONGEST_ID else f"call_{own}"
+        is_good = call.id.strip() and call.id not in taken and len(call.id) <= _LONGEST_ID
+        id = call.id if is_good else _new_id(own, taken | given)
         taken.add(id)
         calls.append(replace(call, id=id))
         entry = _line(call, CallEntry(number=own, run=run, id=id, name=call.name, effect="once"), reply, tools)
@@ -55,6 +56,14 @@ def plan_calls(
             entry = ended(entry, call.arguments, "invalid", f"Not run: more than {MOST_CALLS} calls at once.")
         entries.append(entry)
     return tuple(calls), entries
+
+
+def _new_id(number: int, taken: set[str]) -> str:
+    """Return an id that no call has, nor any that the model is about to have given."""
+    id = f"call_{number}"
+    while id in taken:
+        id += "_"
+    return id
 
 
 def _line(call: ToolCall, entry: CallEntry, reply: Reply, tools: Mapping[str, Tool]) -> CallEntry:

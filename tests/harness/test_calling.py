@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from typing import Annotated, Any
 
 import pytest
@@ -495,6 +496,24 @@ async def test_ids_are_mended(manual_runtime: Start) -> None:
     ids = [message.call_id for message in model.requests[2].messages if hasattr(message, "call_id")]
     assert len(set(ids)) == 4
     assert ids[0] == "same"
+
+
+async def test_ids_that_look_like_ours(manual_runtime: Start) -> None:
+    """Whatever a model calls its calls, before or after: no two have one id."""
+    ids = [["call_3", ""], ["", "call_6"], ["call_3", "call_11", "", ""], ["", ""]]
+    numbers = count()
+    steps: list[Any] = [
+        [ToolCall(id=id, name="look_up", arguments=f'{{"name": "{next(numbers)}"}}') for id in each] for each in ids
+    ]
+    model = ScriptedModel(*steps, "Done.")
+    runtime = await manual_runtime(Clerk, model=model, deps=Office())
+
+    await runtime.get(Clerk, "ada").submit("go")
+    await runtime.advance(1)
+
+    messages = model.requests[-1].messages
+    used = [call.id for message in messages if isinstance(message, AssistantMessage) for call in message.calls]
+    assert len(set(used)) == len(used) == 10
 
 
 async def test_more_calls_than_anybody_wants(manual_runtime: Start) -> None:
