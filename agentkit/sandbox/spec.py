@@ -28,6 +28,9 @@ _MEMORY = re.compile(r"(\d+)([bkmg]?)", re.IGNORECASE)
 _UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _HOST = re.compile(r"(\*\.)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?")
 _VOLUME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]*")
+#: Where nothing lasting can be: what is there is made anew at each start.
+_SYSTEM = frozenset({"run", "proc", "sys", "dev"})
+_LAST_ID = (1 << 31) - 1
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -153,6 +156,8 @@ class SandboxSpec:
             raise ConfigurationError("SandboxSpec.entrypoint is a list of words, such as ['python', 'serve.py']")
         if not re.fullmatch(r"\d+:\d+", self.user):
             raise ConfigurationError(f"SandboxSpec.user must be 'uid:gid' in numbers, got {self.user!r}")
+        if max(self.uid, self.gid) > _LAST_ID:
+            raise ConfigurationError(f"SandboxSpec.user goes up to {_LAST_ID}, got {self.user!r}")
         if not math.isfinite(self.cpus) or self.cpus <= 0:
             raise ConfigurationError(f"SandboxSpec.cpus must be more than 0, got {self.cpus!r}")
         if self.pids < 8:
@@ -273,3 +278,5 @@ def check_port(port: int) -> int:
 def _check_path(path: str, name: str) -> None:
     if not path.startswith("/") or path == "/" or ".." in path.split("/") or any(ord(letter) < 32 for letter in path):
         raise ConfigurationError(f"{name} must be an absolute path inside the sandbox, got {path!r}")
+    if path.split("/")[1] in _SYSTEM:
+        raise ConfigurationError(f"{name} can't be below /{path.split('/')[1]}, which is the system's, got {path!r}")
