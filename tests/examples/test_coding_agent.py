@@ -25,6 +25,10 @@ TASK = "A test fails. Mend it."
 pytestmark = [needs("process_tree", "allowlist"), pytest.mark.timeout(400)]
 
 
+#: What has nothing to do with the engine runs on Docker alone: each of these installs packages.
+ONCE = needs("images")
+
+
 class Notes:
     """A ``Watcher`` that keeps what it is told."""
 
@@ -87,7 +91,7 @@ async def spend(engine: SandboxEngine, repository: Path, *, crashes: bool = Fals
         return Hour(away=away, ran_while_away=running, back=back, left=len(await ours()), saved=len(saved))
 
 
-@pytest.mark.parametrize(("bug", "crashes"), [(LOST_CENT, True), (LOST_ZEROS, False)])
+@pytest.mark.parametrize(("bug", "crashes"), [(LOST_CENT, True), pytest.param(LOST_ZEROS, False, marks=ONCE)])
 async def test_work_goes_on_an_hour_later(engine: SandboxEngine, tmp_path: Path, bug: Bug, crashes: bool) -> None:
     """Another bug in another file gives another diff; nothing runs during the hour, nothing is left at its end."""
     repository = make_sample(tmp_path / "bills", bug)
@@ -108,6 +112,7 @@ async def test_work_goes_on_an_hour_later(engine: SandboxEngine, tmp_path: Path,
     assert (hour.left, hour.saved) == (0, 0)
 
 
+@ONCE
 async def test_tests_that_still_fail_are_told(engine: SandboxEngine, tmp_path: Path) -> None:
     """The replay undoes one change and nothing else: what the tests say is what they said."""
     repository = make_sample(tmp_path / "bills")
