@@ -2,7 +2,10 @@
 
 import sys
 
-from examples.coding_agent.main import main
+try:
+    from examples.coding_agent.main import main
+except ModuleNotFoundError as error:
+    sys.exit(f"coding_agent: {error.name} isn't installed; pip install '.[demo]' in the clone brings all it needs")
 
 if __name__ == "__main__":
     sys.exit(main())

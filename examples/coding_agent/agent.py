@@ -7,10 +7,10 @@ is done already is found in the agent's state or in the sandbox.
 from __future__ import annotations
 
 import asyncio
-import shlex
+import hashlib
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from typing import Any, Literal, Protocol
@@ -20,16 +20,22 @@ from pydantic import BaseModel
 
 from agentkit import Agent, AgentContext, AgentOptions, RetryPolicy
 from agentkit.errors import PortTimeoutError, SandboxError
-from agentkit.harness import CallEnded, Harness, Limits, Outcome
+from agentkit.harness import CallEnded, Harness, Limits, Outcome, ReplayModel
 from agentkit.prompts import load_prompt
 from agentkit.sandbox import Allowlist, Sandbox, SandboxSpec
-from examples.coding_agent.project import INDEXES, PORT, Project, recognise
+from examples.coding_agent.project import INDEXES, INSTALLED, PORT, Project, recognise
 from examples.coding_agent.tools import REPOSITORY, RepositoryTools
 
 #: Made inside once a step is through, so that snapshots know of it too.
 _DONE = "/workspace/.steps"
+#: Bytes of a diff that are kept; it is stored with the agent's state.
+_MAX_DIFF = 200_000
 
-Phase = Literal["new", "working", "away", "resuming", "finishing", "done"]
+Phase = Literal["new", "working", "away", "resuming", "finishing", "done", "failed"]
+
+
+class ModelFailedError(Exception):
+    """A run of the model came to no end."""
 
 
 class Order(BaseModel):
@@ -131,7 +137,7 @@ class CodingAgent(Agent[Progress]):
         async with self.transaction():
             if self.state.phase == "new":
                 await self.set_state(Progress(phase="working", order=order))
-            if self.state.phase != "done" and not await self.list_schedules():
+            if self.state.phase not in ("done", "failed") and not await self.list_schedules():
                 callback = self.work if self.state.phase == "working" else self.resume
                 await self.schedule(0, callback, key=callback.__name__)
         return self.state
@@ -140,16 +146,21 @@ class CodingAgent(Agent[Progress]):
         """Return where the agent is."""
         return self.state
 
-    async def give_up(self) -> None:
-        """Leave nothing running; what is there is kept for the next try."""
+    async def give_up(self) -> bool:
+        """Leave nothing running; tells whether there is a sandbox, which is kept for the next try."""
         try:
             await self.sandbox.stop()
-        except SandboxError as error:
-            self.deps.watcher.detail(f"its sandbox can't be stopped: {error}")
+            return (await self.sandbox.info()).state != "absent"
+        except SandboxError:
+            return False
 
     # --- before the break
 
     async def work(self) -> None:
+        """Do what comes before the break."""
+        await self._or_fail(self._work())
+
+    async def _work(self) -> None:
         """Clone, install, let the model work, start the server, save, stop, and come back later."""
         order, watcher = self._order(), self.deps.watcher
         if self.state.snapshot is None:
@@ -180,6 +191,8 @@ class CodingAgent(Agent[Progress]):
         self.deps.watcher.step(f"Cloning {repository}")
         await self.sandbox.files.remove(REPOSITORY)
         await self.sandbox.git.clone(repository, REPOSITORY, token=self.deps.token)
+        # What is installed is no change of the repository, whatever its own .gitignore says.
+        await self.sandbox.files.write(f"{REPOSITORY}/.git/info/exclude", "\n".join(INSTALLED))
         found = await self.sandbox.exec("git", "log", "-1", "--format=%h %s", cwd=REPOSITORY, check=True)
         self.deps.watcher.detail(found.stdout.strip())
 
@@ -194,6 +207,9 @@ class CodingAgent(Agent[Progress]):
 
     async def resume(self) -> None:
         """Come back from the snapshot, start the server again, finish the work, and tell what came of it."""
+        await self._or_fail(self._resume())
+
+    async def _resume(self) -> None:
         if self.state.phase in ("away", "resuming"):
             await self._note(phase="finishing", result=await self._finish())
         if self.state.phase == "finishing":
@@ -229,7 +245,9 @@ class CodingAgent(Agent[Progress]):
 
     async def _result(self, project: Project, ended: Outcome, pages: list[str]) -> Result:
         await self.sandbox.exec("git", "add", "--intent-to-add", "--all", cwd=REPOSITORY, check=True)
-        diff = await self.sandbox.exec("git", "diff", "--no-color", "HEAD", cwd=REPOSITORY, check=True)
+        diff = await self.sandbox.exec(
+            "git", "diff", "--no-color", "HEAD", cwd=REPOSITORY, check=True, max_output=_MAX_DIFF
+        )
         result = Result(report=ended.text, ended=str(ended), diff=diff.stdout, page=[*self.state.result.page, *pages])
         if not project.test:
             return result
@@ -250,6 +268,16 @@ class CodingAgent(Agent[Progress]):
         self.tools.test_command = project.test
         return project
 
+    async def _or_fail(self, work: Awaitable[None]) -> None:
+        """End for good where another try could only fail in the same way: a replay never says anything else."""
+        try:
+            await work
+        except ModelFailedError as failure:
+            if not isinstance(self.deps.model, ReplayModel):
+                raise
+            await self._note(phase="failed", result=Result(ended=str(failure)))
+            self.deps.watcher.finished()
+
     async def _converse(self, key: str, message: str) -> Outcome:
         """Hand the model a message, once, and wait until it is through."""
         run = await self.harness.submit(message, key=f"{key}-{self.state.failures}")
@@ -259,8 +287,7 @@ class CodingAgent(Agent[Progress]):
         outcome = await run.wait()
         if outcome.status == "failed":
             await self._note(failures=self.state.failures + 1)  # the next try is a run of its own
-            message = f"the model's run failed: {outcome.reason}"
-            raise RuntimeError(message)
+            raise ModelFailedError(outcome.reason)
         self.deps.watcher.detail(outcome.text or str(outcome))
         return outcome
 
@@ -309,7 +336,8 @@ def host_of(repository: str) -> tuple[str, ...]:
 
 def agent_name(repository: str, task: str) -> str:
     """Return the name under which the same repository and task are found again."""
-    return shlex.join([repository.rstrip("/").rpartition("/")[2], task])[:200]
+    digest = hashlib.sha256(f"{repository.rstrip('/')}\n{task}".encode()).hexdigest()
+    return f"{repository.rstrip('/').rpartition('/')[2][:60]}-{digest[:12]}"
 
 
 def _get(url: str) -> str:

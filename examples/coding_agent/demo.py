@@ -16,6 +16,7 @@ import time
 from pathlib import Path
 
 from agentkit.errors import AgentKitError
+from agentkit.sandbox import SandboxSpec
 from agentkit.sandbox.engines import EngineName, open_engine
 from examples.coding_agent.sample import make_sample
 from examples.reminders import demo as reminders
@@ -37,7 +38,9 @@ def main() -> int:
         print(f"    {TASK}\n", flush=True)
         command = [sys.executable, "-m", "examples.coding_agent", "--repo", str(repository), "--task", TASK]
         command += ["--resume-after", "10s", "--engine", engine, "--store", f"sqlite:///{directory}/demo.db"]
-        _run_until_away(command)
+        status = _run_until_away(command)
+        if status is not None:
+            return status
         time.sleep(2)
         print("\n*** The same command again, in a new process:\n", flush=True)
         return subprocess.run(command, check=False).returncode
@@ -49,7 +52,9 @@ async def _engine() -> str | None:
     names: tuple[EngineName, ...] = ("docker", "bubblewrap")
     for name in names:
         try:
-            await open_engine(name)
+            engine = await open_engine(name)
+            if name == "docker":
+                await engine.prepare(SandboxSpec().image_reference)
         except AgentKitError as error:
             missing.append(str(error))
         else:
@@ -62,8 +67,8 @@ async def _engine() -> str | None:
     return None
 
 
-def _run_until_away(command: list[str]) -> None:
-    """Run the example, and kill it without warning once it is away; a run that ends before is left alone."""
+def _run_until_away(command: list[str]) -> int | None:
+    """Run the example, and kill it without warning once it is away; returns the status of one that ended before."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "COLUMNS": "120"})
     is_away = threading.Event()
 
@@ -84,8 +89,9 @@ def _run_until_away(command: list[str]) -> None:
         print(
             f"\n*** kill -9 {process.pid}: no goodbye, no clean-up. What is left is a file and a snapshot.", flush=True
         )
-    process.wait()
+    status = process.wait()
     listener.join(timeout=5)
+    return None if status == -signal.SIGKILL else status
 
 
 if __name__ == "__main__":

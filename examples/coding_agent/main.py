@@ -61,9 +61,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(options: argparse.Namespace, console: Console) -> int:
-    model = _model(options, console)
-    resume_after = await _seconds(options.resume_after)
     repository = _repository(options.repo)
+    resume_after = await _seconds(options.resume_after)
+    model = _model(options, console)
     watcher = ConsoleWatcher(console)
     hosts = (*host_of(repository), *options.allow)
     deps = Deps(
@@ -80,11 +80,22 @@ async def _run(options: argparse.Namespace, console: Console) -> int:
         async with Runtime(CodingAgent, store=options.store, deps=deps) as runtime:
             progress = await _follow(runtime, order, watcher)
             watcher.close()
-            if progress.phase != "done":
-                console.print("Given up. Its sandbox is stopped and kept: the same command tries again.", style="red")
-                console.print(f"agentkit sandboxes destroy --help tells how to remove it; the store is {options.store}")
+            if progress.phase == "failed":
+                console.print(f"The replay doesn't fit this repository: {progress.result.ended}", markup=False)
+                console.print(
+                    "It mends one kind of mistake: a change to one module that a test finds. Else name a model."
+                )
+            elif progress.phase != "done":
+                console.print("Given up; the same command tries again.", style="red")
                 return 2
-            show_outcome(console, progress)
+            else:
+                show_outcome(console, progress)
+                if options.patch:
+                    _write(options.patch, progress.result.diff)
+            if not options.keep:
+                await _forget(runtime, order)
+            if progress.phase == "failed":
+                return 2
             return 0 if progress.result.tests_passed is not False else 1
     finally:
         watcher.close()
@@ -92,7 +103,8 @@ async def _run(options: argparse.Namespace, console: Console) -> int:
 
 async def _follow(runtime: Runtime, order: Order, watcher: ConsoleWatcher) -> Progress:
     """Give the order and wait until the agent is through; an agent that knows it already just goes on."""
-    agent = runtime.get(CodingAgent, agent_name(order.repository, order.task))
+    name = agent_name(order.repository, order.task)
+    agent = runtime.get(CodingAgent, name)
 
     def heard(event: Event) -> None:
         facts = event.payload
@@ -105,7 +117,7 @@ async def _follow(runtime: Runtime, order: Order, watcher: ConsoleWatcher) -> Pr
 
     unsubscribe = runtime.events.subscribe("*", heard)
     progress = await agent.begin(order)
-    if progress.phase == "done":
+    if progress.phase in ("done", "failed"):
         return progress
     if progress.phase != "working":
         watcher.step(f"Found where an earlier process left it: {progress.phase}")
@@ -117,11 +129,31 @@ async def _follow(runtime: Runtime, order: Order, watcher: ConsoleWatcher) -> Pr
         await asyncio.wait([asyncio.ensure_future(watcher.is_through.wait())], timeout=1)
     unsubscribe()
     progress = await agent.progress()
-    if progress.phase != "done":
+    if progress.phase not in ("done", "failed"):
         [failure] = await agent.history(1)
         watcher.detail((failure.error or failure.outcome).strip().splitlines()[-1])
-        await agent.give_up()
+        if await agent.give_up():
+            watcher.detail(f"its sandbox is stopped and kept; agentkit sandboxes destroy CodingAgent/{name} removes it")
     return progress
+
+
+async def _forget(runtime: Runtime, order: Order) -> None:
+    """Remove an agent that is through, so that the same command is a new order."""
+    is_gone = asyncio.Event()
+
+    def heard(event: Event) -> None:
+        if event.type == "destroy":
+            is_gone.set()
+
+    unsubscribe = runtime.events.subscribe("agents:lifecycle", heard)
+    await runtime.get(CodingAgent, agent_name(order.repository, order.task)).destroy()
+    async with asyncio.timeout(60):
+        await is_gone.wait()
+    unsubscribe()
+
+
+def _write(path: str, diff: str) -> None:
+    Path(path).write_text(diff, encoding="utf-8")
 
 
 def _repository(given: str) -> str:
@@ -180,6 +212,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--image", help="default: $AGENTKIT_SANDBOX_IMAGE, else a public one with Python and git")
     parser.add_argument("--allow", action="append", default=[], metavar="HOST", help="a host the sandbox may reach too")
     parser.add_argument("--store", default="sqlite:///coding_agent.db", help="default: sqlite:///coding_agent.db")
+    parser.add_argument("--patch", metavar="FILE", help="write the diff there as well")
     parser.add_argument("--keep", action="store_true", help="leave the sandbox and its snapshot at the end")
     parser.add_argument("--verbose", action="store_true", help="show the library's log")
     return parser

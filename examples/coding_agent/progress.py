@@ -8,12 +8,12 @@ import time
 from rich.console import Console
 from rich.panel import Panel
 from rich.status import Status
-from rich.syntax import Syntax
 from rich.text import Text
 
 from agentkit.plain_text import one_line, several_lines
 from examples.coding_agent.agent import Progress
 
+_COLOURS = {"+": "green", "-": "red", "@": "cyan"}
 _ENDS = {True: ("passed", "green"), False: ("failed", "red"), None: ("none that I know how to run", "yellow")}
 
 
@@ -65,9 +65,9 @@ def show_outcome(console: Console, progress: Progress) -> None:
     """Print what came of it."""
     result = progress.result
     console.rule("What changed")
-    console.print(
-        Syntax(several_lines(result.diff).rstrip() or "nothing", "diff", background_color="default", word_wrap=True)
-    )
+    for line in several_lines(result.diff).splitlines() or ["nothing"]:
+        # Never wrapped: what is printed is a patch.
+        console.print(Text(line, style=_COLOURS.get(line[:1], "")), soft_wrap=True)
     if result.tests_passed is not None:
         console.rule("The tests at the end")
         console.print(Text(several_lines(result.tests).strip()[-3_000:]))

@@ -11,6 +11,9 @@ PORT = 8000
 #: Where the usual package indexes are.
 INDEXES = ("pypi.org", "files.pythonhosted.org", "registry.npmjs.org")
 
+#: Where what is installed goes, and what running it leaves.
+INSTALLED = ("/.venv/", "node_modules/", "__pycache__/", ".pytest_cache/", "*.egg-info/", "")
+
 _VENV = "python3 -m venv .venv"
 _PIP = ".venv/bin/python -m pip install --quiet --disable-pip-version-check"
 
@@ -41,20 +44,23 @@ def recognise(files: Collection[str], contents: dict[str, str]) -> Project:
     """
     if "package.json" in files:
         return _node(files, contents)
-    if {"requirements.txt", "pyproject.toml", "setup.py"} & set(files):
+    if _PYTHON & set(files):
         return _python(files, contents)
     return Project(kind="plain files", install="", test="", serve=_served(contents) or _STATIC)
 
 
+_PYTHON = {"requirements.txt", "pyproject.toml", "setup.py", "setup.cfg", "tests", "conftest.py", "pytest.ini"}
 _STATIC = "python3 -m http.server $PORT --bind 127.0.0.1"
 
 
 def _python(files: Collection[str], contents: dict[str, str]) -> Project:
-    wanted = "-r requirements.txt" if "requirements.txt" in files else "--editable ."
+    wanted = "-r requirements.txt" if "requirements.txt" in files else ""
+    if {"pyproject.toml", "setup.py"} & set(files):
+        wanted = f"{wanted} --editable .".strip()
     serve = _served(contents) or _STATIC
     return Project(
         kind="Python",
-        install=f"{_VENV} && {_PIP} pytest {wanted}",
+        install=f"{_VENV} && {_PIP} pytest {wanted}".rstrip(),
         test=".venv/bin/python -m pytest -q",
         serve=f"PATH=$PWD/.venv/bin:$PATH; {serve}",
     )

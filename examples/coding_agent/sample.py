@@ -36,9 +36,11 @@ LOST_CENT = Bug(
 )
 
 
-def make_sample(target: Path, bug: Bug = LOST_CENT) -> Path:
-    """Make the repository in an empty or missing directory and return it; needs git."""
+def make_sample(target: Path, bug: Bug = LOST_CENT, *, ignores: bool = True) -> Path:
+    """Make the repository in an empty or missing directory, with a .gitignore or not, and return it; needs git."""
     shutil.copytree(SAMPLE, target, dirs_exist_ok=True, ignore=shutil.ignore_patterns("__pycache__"))
+    if not ignores:
+        (target / ".gitignore").unlink()
     readme = target / "README.md"
     told = readme.read_text()
     readme.unlink()

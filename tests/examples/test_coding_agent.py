@@ -94,7 +94,7 @@ async def spend(engine: SandboxEngine, repository: Path, *, crashes: bool = Fals
 @pytest.mark.parametrize(("bug", "crashes"), [(LOST_CENT, True), pytest.param(LOST_ZEROS, False, marks=ONCE)])
 async def test_work_goes_on_an_hour_later(engine: SandboxEngine, tmp_path: Path, bug: Bug, crashes: bool) -> None:
     """Another bug in another file gives another diff; nothing runs during the hour, nothing is left at its end."""
-    repository = make_sample(tmp_path / "bills", bug)
+    repository = make_sample(tmp_path / "bills", bug, ignores=not crashes)
 
     hour = await spend(engine, repository, crashes=crashes)
 
