@@ -13,7 +13,7 @@ import pytest
 from agentkit.errors import SandboxConnectionError, SandboxError
 from agentkit.sandbox.guest import Connection
 from agentkit.sandbox.runner.runner_guest import RunnerGuest
-from tests.sandbox.local_runner import Place, a_guest, a_place, eventually, run
+from tests.sandbox.local_runner import Place, a_guest, a_place, run
 
 
 @pytest.fixture
@@ -207,9 +207,10 @@ async def test_proxy_gets_each_connection_from_inside(place: Place) -> None:
 async def test_proxy_ends_with_the_guest(place: Place) -> None:
     """Handlers are cancelled, and the port is free for the next runner."""
     port = free_port()
-    cancelled = asyncio.Event()
+    begun, cancelled = asyncio.Event(), asyncio.Event()
 
     async def hang(connection: Connection) -> None:
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -219,10 +220,10 @@ async def test_proxy_ends_with_the_guest(place: Place) -> None:
         await guest.serve_proxy(hang)
         waiting = asyncio.create_task(asyncio.open_connection("127.0.0.1", port))
         _, writer = await waiting
-        await eventually(lambda: len(guest._served[0]._tasks) == 1)
+        await begun.wait()
 
-    assert cancelled.is_set()
     writer.close()
+    assert cancelled.is_set()
     async with a_guest(place, proxy_port=port) as guest:
         await guest.serve_proxy(hang)
         assert await guest.is_listening(port)
