@@ -17,12 +17,13 @@ from typing import TypeVar
 from agentkit.clock import Clock, SystemClock
 from agentkit.errors import SandboxConnectionError, SandboxError, SandboxStoppedError, UnsupportedByEngineError
 from agentkit.sandbox.bubblewrap import instances as instances
-from agentkit.sandbox.bubblewrap.channel import BubblewrapChannel, BubblewrapProgram, open_program
+from agentkit.sandbox.bubblewrap.channel import BubblewrapProgram, open_program
 from agentkit.sandbox.bubblewrap.host import Bubblewrap, HostUser
 from agentkit.sandbox.bubblewrap.places import image_directory
 from agentkit.sandbox.bubblewrap.processes import end_of
 from agentkit.sandbox.bubblewrap.store import InstanceFolder, Record, StateDirectory
 from agentkit.sandbox.bubblewrap.view import PATH
+from agentkit.sandbox.channel import OneOffChannel
 from agentkit.sandbox.engine import MANAGED, Feature, Instance, InstancePlan, OnProgress, SavedImage
 from agentkit.sandbox.guest import Guest
 from agentkit.sandbox.main_process import hand_over
@@ -139,7 +140,7 @@ class BubblewrapEngine:
         """See ``SandboxEngine``."""
         program, settings = partial(self.open, name, plan), RunnerSettings(env=plan.env)
         by_shell = ShellGuest(program, settings)
-        channel = BubblewrapChannel(await program(RUNNER, env={}))
+        channel = OneOffChannel(await program(RUNNER, env={}))
         try:
             guest: Guest = await open_runner(channel, settings, others=by_shell) or by_shell
         except SandboxConnectionError:

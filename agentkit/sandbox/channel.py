@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
 
 class Channel(Protocol):
@@ -59,3 +59,39 @@ class OpenOneOff(Protocol):
             SandboxStoppedError: The instance doesn't run.
             SandboxConnectionError: The engine can't be reached.
         """
+
+
+#: The streams of a ``OneOff``.
+STDOUT: Final = 1
+STDERR: Final = 2
+#: Bytes of a program's errors that are kept for messages.
+_LAST_ERRORS: Final = 8 << 10
+
+
+class OneOffChannel:
+    """A one-off program as a ``Channel``: its errors are only for messages."""
+
+    def __init__(self, program: OneOff) -> None:
+        self._program = program
+        self._errors = b""
+
+    async def read(self) -> bytes:
+        """See ``Channel``."""
+        while (piece := await self._program.read()) is not None:
+            kind, data = piece
+            if kind == STDOUT:
+                return data
+            self._errors = (self._errors + data)[-_LAST_ERRORS:]
+        return b""
+
+    async def write(self, data: bytes) -> None:
+        """See ``Channel``."""
+        await self._program.write(data)
+
+    async def close(self) -> None:
+        """See ``Channel``."""
+        await self._program.close()
+
+    def errors(self) -> str:
+        """See ``Channel``."""
+        return self._errors.decode(errors="replace")

@@ -11,9 +11,10 @@ from urllib.parse import quote
 
 from agentkit.clock import Clock, SystemClock
 from agentkit.errors import EngineUnavailableError, NameInUseError, SandboxStoppedError
+from agentkit.sandbox.channel import OneOffChannel
 from agentkit.sandbox.docker import images as docker_images
 from agentkit.sandbox.docker import instances as docker_instances
-from agentkit.sandbox.docker.channel import DockerChannel, DockerProgram
+from agentkit.sandbox.docker.channel import DockerProgram
 from agentkit.sandbox.docker.client import DockerClient, DockerThreads
 from agentkit.sandbox.docker.connection import request
 from agentkit.sandbox.engine import Feature, Instance, InstancePlan, OnProgress, PullProgress, SavedImage
@@ -166,7 +167,7 @@ class DockerEngine:
         """See ``SandboxEngine``; what the entrypoint waits for is written too."""
         settings = RunnerSettings(env=plan.env)
         by_shell = ShellGuest(partial(self.open, name), settings)
-        channel = DockerChannel(await self.open(name, RUNNER, env={}))
+        channel = OneOffChannel(await self.open(name, RUNNER, env={}))
         is_paused = partial(self._is_paused, name)
         guest: Guest = await open_runner(channel, settings, is_paused=is_paused, others=by_shell) or by_shell
         try:

@@ -24,7 +24,8 @@ from agentkit.errors import (
     SandboxError,
     SandboxStoppedError,
 )
-from agentkit.sandbox.docker.channel import STDERR, STDOUT, DockerChannel, DockerProgram
+from agentkit.sandbox.channel import STDERR, STDOUT, OneOffChannel
+from agentkit.sandbox.docker.channel import DockerProgram
 from agentkit.sandbox.docker.client import Address, DockerClient
 from agentkit.sandbox.docker.connection import request
 from agentkit.sandbox.docker_engine import DockerEngine
@@ -136,7 +137,7 @@ async def test_large_frame_comes_in_pieces(tmp_path: Path) -> None:
             await writer.drain()
 
     async with served(tmp_path, serve) as address:
-        channel = DockerChannel(await opened(address))
+        channel = OneOffChannel(await opened(address))
         sizes = []
         while data := await channel.read():
             sizes.append(len(data))
@@ -170,7 +171,7 @@ async def test_errors_of_a_program_are_kept_for_messages(tmp_path: Path) -> None
         await writer.drain()
 
     async with served(tmp_path, serve) as address:
-        channel = DockerChannel(await opened(address))
+        channel = OneOffChannel(await opened(address))
         data = await channel.read()
         await channel.close()
 

@@ -11,12 +11,9 @@ from typing import Any, Literal
 
 from agentkit.errors import SandboxConnectionError
 from agentkit.sandbox.bubblewrap.host import ENTER, helper_environment
+from agentkit.sandbox.channel import STDERR, STDOUT
 
-STDOUT: Literal[1] = 1
-STDERR: Literal[2] = 2
 _BUFFER = 256 << 10
-#: Of its standard error only so much is kept, for messages.
-_LAST_ERRORS = 8 << 10
 #: How long a program may take to end once its input has ended, in seconds.
 _PATIENCE = 5.0
 
@@ -90,35 +87,6 @@ class BubblewrapProgram:
             while await stream.read(_BUFFER):
                 pass
         await self._process.wait()
-
-
-class BubblewrapChannel:
-    """See ``Channel``: a program whose errors are only for messages."""
-
-    def __init__(self, program: BubblewrapProgram) -> None:
-        self._program = program
-        self._errors = b""
-
-    async def read(self) -> bytes:
-        """See ``Channel``."""
-        while (piece := await self._program.read()) is not None:
-            kind, data = piece
-            if kind == STDOUT:
-                return data
-            self._errors = (self._errors + data)[-_LAST_ERRORS:]
-        return b""
-
-    async def write(self, data: bytes) -> None:
-        """See ``Channel``."""
-        await self._program.write(data)
-
-    async def close(self) -> None:
-        """See ``Channel``."""
-        await self._program.close()
-
-    def errors(self) -> str:
-        """See ``Channel``."""
-        return self._errors.decode(errors="replace")
 
 
 async def open_program(config: Mapping[str, Any], argv: Sequence[str], env: Mapping[str, str]) -> BubblewrapProgram:

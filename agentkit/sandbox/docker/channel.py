@@ -7,13 +7,10 @@ from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from agentkit.errors import SandboxConnectionError
+from agentkit.sandbox.channel import STDERR, STDOUT
 from agentkit.sandbox.docker.connection import BUFFER, DockerStream
 
-STDOUT: Literal[1] = 1
-STDERR: Literal[2] = 2
 _HEADER = 8
-#: Of its standard error only so much is kept, for messages.
-_LAST_ERRORS = 8 << 10
 
 
 class DockerProgram:
@@ -76,32 +73,3 @@ class DockerProgram:
     async def close(self) -> None:
         """See ``OneOff``."""
         await self._stream.close()
-
-
-class DockerChannel:
-    """See ``Channel``: a program whose errors are only for messages."""
-
-    def __init__(self, program: DockerProgram) -> None:
-        self._program = program
-        self._errors = b""
-
-    async def read(self) -> bytes:
-        """See ``Channel``."""
-        while (piece := await self._program.read()) is not None:
-            kind, data = piece
-            if kind == STDOUT:
-                return data
-            self._errors = (self._errors + data)[-_LAST_ERRORS:]
-        return b""
-
-    async def write(self, data: bytes) -> None:
-        """See ``Channel``."""
-        await self._program.write(data)
-
-    async def close(self) -> None:
-        """See ``Channel``."""
-        await self._program.close()
-
-    def errors(self) -> str:
-        """See ``Channel``."""
-        return self._errors.decode(errors="replace")
